@@ -6,11 +6,12 @@ import pytest
 
 from tests.model.__main__ import main
 from tests.model.checker.explore import explore
-from tests.model.checker.invariants import EXACT
+from tests.model.checker.invariants import COPIES, EXACT
 from tests.model.checker.story import story
 from tests.model.protocols.before import BEFORE
 from tests.model.protocols.now import DAY_IDS, NOW
 from tests.model.protocols.scenarios import CASES, LARGE, MORE, scenario_of
+from tests.model.protocols.variants import NO_IDS
 
 #: States visited until each case is found, and the last line but details of its shortest story. A
 #: model that has lost a step, or has gained one, visits another number.
@@ -52,6 +53,7 @@ MORE_VISITED = {
     "windows and a clone": 3933,
     "windows and a backup": 412,
     "windows and partial rows": 465,
+    "copies": 10432,
     "late": 29474,
     "late and partial": 122196,
     "early": 26797,
@@ -97,6 +99,19 @@ def test_windows_that_overlap_were_doubled_where_the_day_was_the_id():
         "window: merges the window's events",
         "wide window: merges the window's events",
     ]
+
+
+def test_a_merge_that_wakes_late_takes_a_copy_away_but_for_transaction_ids():
+    scenario = LARGE["late merge of copies"]
+    assert set(explore(NO_IDS, scenario, first=COPIES).findings) == {COPIES}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("name", ["late merge of copies", "two runs at once"])
+def test_jobs_at_once_break_nothing_near_by(name):
+    found = explore(NOW, LARGE[name], 600_000)
+    assert (len(found.states) >= 600_000, found.findings) == (True, {})
 
 
 @pytest.mark.slow
