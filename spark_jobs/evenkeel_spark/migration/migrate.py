@@ -141,11 +141,11 @@ def clear_rolled_back(migration: Migration) -> Migration:
         begin_attempt(run, digest, number)
         crash_point("attempt begun")
     if number > 1:
-        clear_earlier(run, _begun(migration, number))
+        clear_earlier(run, _first_record(migration, number))
     return replace(migration, attempt=number)
 
 
-def _begun(migration: Migration, number: int) -> MigrationRecord:
+def _first_record(migration: Migration, number: int) -> MigrationRecord:
     """Return the record of an attempt that has moved nothing yet."""
     return MigrationRecord(
         digest=migration.plan.digest, epoch=migration.after.epoch, attempt=number, tables={}
@@ -165,7 +165,7 @@ def mark_started(migration: Migration) -> None:
     run, digest, registry = migration.run, migration.plan.digest, migration.table.registry
     known = run.migration.find()
     if first := known is None or known.digest != digest:
-        run.migration.write(_begun(migration, migration.attempt))
+        run.migration.write(_first_record(migration, migration.attempt))
     crash_point("begun")
     mark_moving(registry, run)
     if (other := run.plan.read().digest) != digest:
