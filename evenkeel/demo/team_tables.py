@@ -14,37 +14,41 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from evenkeel.demo.flights import packaged_file
+from evenkeel.extras import require_packages
 from evenkeel.spec.table_spec import TableSpec
 from partitioning.errors import InputError
 
 _KEY = "tailnum"
 
 
-def write_team_tables(spec: TableSpec) -> None:
-    """Write the tables that a spec of the demo adopts; nothing for other specs.
+def check_team_tables(spec: TableSpec) -> None:
+    """Check that the demo can write the tables that a spec adopts; call this before others go.
 
     Raises
     ------
-    InputError : a package is not installed, or the demo has no such table
+    MissingExtraError : deltalake is not installed
+    InputError : the demo has no such table
     """
     if not spec.plain:
         return
-    try:
-        from deltalake import write_deltalake
-    except ModuleNotFoundError:
+    require_packages("demo", "deltalake")
+    if other := [name for name in spec.state if name not in _MADE]:
         raise InputError(
-            "the package deltalake is not installed", fix="Install evenkeel[demo]"
-        ) from None
-    made = {"flights": _flights, "planes": _planes}
+            f"expected one of {', '.join(_MADE)}, found the state table {other[0]!r}",
+            f"spec of {spec.table}",
+            "Adopt tables of your own with `evenkeel adopt`",
+        )
+
+
+def write_team_tables(spec: TableSpec) -> None:
+    """Write the tables that a spec of the demo adopts; nothing for other specs."""
+    if not spec.plain:
+        return
+    from deltalake import write_deltalake
+
     for name, table in spec.state.items():
-        if name not in made:
-            raise InputError(
-                f"expected one of {', '.join(made)}, found the state table {name!r}",
-                f"spec of {spec.table}",
-                "Adopt tables of your own with `evenkeel adopt`",
-            )
         Path(table.path).parent.mkdir(parents=True, exist_ok=True)
-        write_deltalake(table.path, made[name](spec))
+        write_deltalake(table.path, _MADE[name](spec))
 
 
 def _flights(spec: TableSpec) -> pa.Table:
@@ -60,3 +64,7 @@ def _planes(_: TableSpec) -> pa.Table:
     """Return the aircraft that the package describes, one row each."""
     nulls = pa.csv.ConvertOptions(null_values=["", "NA"], strings_can_be_null=True)
     return pa.csv.read_csv(packaged_file().with_name("planes.csv"), convert_options=nulls)
+
+
+#: The tables, by name, and what makes them.
+_MADE = {"flights": _flights, "planes": _planes}

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
 from evenkeel.registry import verdict
 from evenkeel.registry.epochs import Epoch, Registry, TableVersion
 from evenkeel.registry.files.run_files import RunFiles
 from evenkeel.runs.params import spec_channels
 from evenkeel.spec.table_spec import TableSpec
-from partitioning.errors import FenceError, GateError
+from partitioning.errors import DamagedError, FenceError, GateError
 from partitioning.planning.plan import Plan
 
 
@@ -95,9 +96,11 @@ def keep_files(registry: Registry, run: RunFiles, made: Plan) -> str | None:
     -------
     The path of the kept page; None: the run has learned again.
     """
-    learned = run.learned.find()
-    if learned is None or learned.epoch != made.parent_epoch:
-        return None
+    # A torn profile is kept like any other file: the epoch is in force.
+    with suppress(DamagedError):
+        learned = run.learned.find()
+        if learned is None or learned.epoch != made.parent_epoch:
+            return None
     kept = registry.archive(made.function.epoch)
     kept.keep(run, made.digest)
     return kept.report.path

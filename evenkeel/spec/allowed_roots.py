@@ -74,7 +74,8 @@ def place_parts(place: str, links: bool = True) -> tuple[str, ...]:
     scheme, found, rest = place.partition("://")
     if not found or scheme == "file":
         path = rest if found else place
-        return ("", *(Path(path).resolve() if links else Path(posixpath.normpath(path))).parts)
+        # Path.resolve raises where a link leads to itself, and one such spec would end the others.
+        return ("", *Path((os.path.realpath if links else posixpath.normpath)(path)).parts)
     # The first part after the scheme names the store: a bucket or a host.
     bucket, _, path = rest.partition("/")
     folders = posixpath.normpath(f"/{path}").split("/")

@@ -24,7 +24,7 @@ from evenkeel.spec.parts import (
 )
 from evenkeel.spec.strict_yaml import read_yaml
 from evenkeel.spec.table_spec import MAX_CHANNELS, TableSpec
-from partitioning.errors import InputError, SetupError
+from partitioning.errors import EvenkeelError, InputError, SetupError
 
 #: Folder of the specs, for a table given by its name. Default: ./tables, or beside the DAG files.
 TABLES_VARIABLE = "EVENKEEL_TABLES"
@@ -94,22 +94,34 @@ def find_spec(table: str) -> Path:
     if table.endswith((".yaml", ".yml")):
         return Path(table)
     folder = Path(os.environ.get(TABLES_VARIABLE) or "tables")
-    files = {file.stem: file for file in reversed(spec_files(folder))}
-    if (file := files.get(table)) is None:
-        known = ", ".join(sorted(files)) or "none"
+    files = spec_files(folder)
+    own = next((file for file in files if file.stem == table), None)
+    if own is not None:
+        if (other := _table_of(own)) != table:
+            raise InputError(
+                f"table: expected {table!r}, as its file is named (got {other!r})",
+                str(own),
+                "Correct one of the two, or give the spec's path",
+            )
+        return own
+    named = {_table_of(file): file for file in reversed(files)}
+    if table not in named:
+        known = ", ".join(sorted(named)) or "none"
         raise SetupError(
             f"there is no table {table!r}",
             str(folder),
             f"Known: {known}. Set {TABLES_VARIABLE} or give the spec's path",
         )
-    data = read_yaml(file)
-    if isinstance(data, dict) and (other := data.get("table", table)) != table:
-        raise InputError(
-            f"table: expected {table!r}, as its file is named (got {other!r})",
-            str(file),
-            "Correct one of the two, or give the spec's path",
-        )
-    return file
+    return named[table]
+
+
+def _table_of(file: Path) -> str:
+    """Return the table that a spec names; the file's own name if it cannot be read."""
+    try:
+        data = read_yaml(file)
+    except EvenkeelError:
+        return file.stem
+    return str(data.get("table", file.stem)) if isinstance(data, dict) else file.stem
 
 
 def _absolute(path: str, folder: Path) -> str:

@@ -20,14 +20,16 @@ from partitioning.strategies.frontier.options import WORTH
 Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,62}$")]
 
 
-def _two_slashes(place: str) -> str:
+def _place(place: str) -> str:
+    if "\0" in place:
+        raise ValueError("expected a path or a URL, without a null character")
     if re.match(r"[A-Za-z][\w+.-]*:/(?!/)", place):
         raise ValueError("expected a path alone, or two slashes after its scheme, as in file:///x")
     return place
 
 
 #: A path or a URL.
-Place = Annotated[str, AfterValidator(_two_slashes)]
+Place = Annotated[str, AfterValidator(_place)]
 
 
 class Strict(BaseModel):

@@ -14,10 +14,10 @@ from evenkeel.demo.progress import View
 from evenkeel.demo.replay import clear, write_missing_flights
 from evenkeel.demo.spark_process import SparkProcess
 from evenkeel.demo.table_run import StepFailed, TableRun
-from evenkeel.demo.team_tables import write_team_tables
+from evenkeel.demo.team_tables import check_team_tables, write_team_tables
 from evenkeel.demo.user_data import input_days
 from evenkeel.table import Table
-from partitioning.errors import DamagedError, EvenkeelError
+from partitioning.errors import DamagedError, EvenkeelError, InputError
 
 
 def incomplete(table: Table) -> str | None:
@@ -68,6 +68,8 @@ def create_incomplete_tables(
             view.note(f"{name}: kept as it is, at epoch {table.registry.numbers()[-1]}")
         elif not _inside(table, folder):
             view.note(f"{name}: not changed, because it is outside {folder} ({missing})")
+        elif (why := _no_team_tables(table)) is not None:
+            view.note(f"{name}: not changed ({why})")
         else:
             write_missing_flights([table], view)
             clear(table, folder)
@@ -109,6 +111,15 @@ def _last_window(table: Table) -> tuple[date, date] | None:
         return None
     end = input_days(table)[1] + timedelta(days=1)
     return end - timedelta(days=table.spec.window), end
+
+
+def _no_team_tables(table: Table) -> str | None:
+    """Say why the demo cannot make the tables that a spec adopts; None: it can."""
+    try:
+        check_team_tables(table.spec)
+    except InputError as error:
+        return error.what
+    return None
 
 
 def _inside(table: Table, folder: Path) -> bool:

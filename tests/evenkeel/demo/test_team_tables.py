@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from unittest.mock import Mock
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
-from evenkeel.demo.team_tables import write_team_tables
+from evenkeel.demo.airflow.load_tables import create_incomplete_tables
+from evenkeel.demo.progress import View
+from evenkeel.demo.team_tables import check_team_tables, write_team_tables
 from evenkeel.spec.loading import load_spec
 from evenkeel.spec.table_spec import TableSpec
-from partitioning.errors import InputError
+from evenkeel.table import Table
+from partitioning.errors import InputError, MissingExtraError
 
 
 def _spec(folder: Path, state: str) -> TableSpec:
@@ -49,7 +54,24 @@ def test_nothing_is_written_for_a_table_that_bootstrap_makes(tmp_path: Path) -> 
     assert not (tmp_path / "lake").exists()
 
 
-def test_a_table_that_the_demo_lacks_is_refused(tmp_path: Path) -> None:
+def test_a_table_that_the_demo_lacks_is_left_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     spec = _spec(tmp_path, "{orders: {path: lake/orders, rows: many}}")
     with pytest.raises(InputError, match="flights, planes, found the state table 'orders'"):
-        write_team_tables(spec)
+        check_team_tables(spec)
+    orders = DeltaTable.create(spec.state["orders"].path, pa.schema([("tailnum", pa.string())]))
+    spark, specs = Mock(), {tmp_path / "aircraft.yaml": Table(spec)}
+    with create_incomplete_tables(specs, tmp_path, {}, spark, View()):
+        pass
+    assert "aircraft: not changed (expected one of flights, planes" in capsys.readouterr().out
+    assert DeltaTable(orders.table_uri).version() == 0 and not spark.mock_calls
+
+
+def test_a_package_that_is_missing_is_named_with_its_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "deltalake", None)
+    spec = _spec(tmp_path, "{flights: {path: lake/flights, rows: many}}")
+    with pytest.raises(MissingExtraError, match="deltalake is not installed.*pip install"):
+        check_team_tables(spec)

@@ -261,3 +261,9 @@ def test_a_published_run_that_is_cleared_leaves_the_files_of_its_epoch(shop: Sho
     assert steps.publish(shop.spec, "r") == 1
     assert {name: kept.read(name) for name in names} == before
     assert run.read("decision.json") != before["decision.json"]
+
+
+def test_a_torn_profile_of_a_published_run_does_not_stop_its_publish(shop: Shop) -> None:
+    shop.publish("r")
+    (Path(shop.registry.url) / "runs" / "r" / "profile.json").write_text("{")
+    assert steps.publish(shop.spec, "r") == 1

@@ -35,6 +35,17 @@ def test_a_file_of_another_table_is_refused(
     assert find_spec("flights") == tmp_path / "flights.yaml"
 
 
+def test_a_file_of_any_name_is_found_by_its_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EVENKEEL_TABLES", str(tmp_path))
+    file = write(tmp_path).rename(tmp_path / "01-flights.yaml")
+    (tmp_path / "torn.yaml").write_text("table: [")
+    assert find_spec("flights") == file
+    with pytest.raises(SetupError, match=r"Known: flights, torn\. Set"):
+        find_spec("trips")
+
+
 def test_an_empty_variable_counts_as_unset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("EVENKEEL_TABLES", "")

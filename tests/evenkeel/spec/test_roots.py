@@ -68,6 +68,17 @@ def test_a_url_with_one_slash_is_no_folder_beside_the_spec(tmp_path, place):
             load_spec(write(tmp_path, **change))
 
 
+def test_a_place_that_cannot_be_resolved_takes_no_other_table_with_it(tmp_path):
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    write(tmp_path, registry="loop/registry")
+    other = (tmp_path / "other.yaml", '"nul\\0l"')
+    other[0].write_text((tmp_path / "flights.yaml").read_text().replace("loop/registry", other[1]))
+    found = load_catalog(tmp_path)
+    assert [spec.table for spec in found.specs.values()] == ["flights"]
+    (problem,) = found.problems
+    assert "other.yaml: registry: expected a path or a URL, without a null" in str(problem)
+
+
 @pytest.mark.parametrize("place", ["a:b/c", "day=10:00/x", "file:///lake/x"])
 def test_a_colon_may_be_in_a_path(tmp_path, place):
     assert load_spec(write(tmp_path, registry=place)).registry.endswith(place)
