@@ -16,7 +16,6 @@ from pyspark.sql import functions as F
 from evenkeel.registry.epochs import TableVersion
 from evenkeel.spec.table_spec import CHANNEL, SLOT, TableSpec
 from evenkeel.table import Table
-from evenkeel_spark.adoption.before import BEFORE_PROPERTY
 from evenkeel_spark.adoption.rewrite import Layout, change
 from evenkeel_spark.adoption.row_tasks import by_slot_range, rows_of_a_file, tasks_of
 from evenkeel_spark.adoption.survey import Survey, look
@@ -196,7 +195,7 @@ def _commit(
             state.SLOTS_PROPERTY: str(spec.slots),
             REGISTRY_PROPERTY: table.registry.url,
             ROWS_PROPERTY: str(part.rows),
-            BEFORE_PROPERTY: survey.before.text(),
+            state.BEFORE_PROPERTY: survey.before.text(),
             constraints.property_name(constraints.epoch_name(epoch)): constraints.fence_rule(
                 spec, function
             ),

@@ -6,10 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from evenkeel_spark.tables.delta.state import BEFORE_PROPERTY
 from partitioning.errors import InputError
-
-#: Table property with the properties and columns that a table had before its adoption, as JSON.
-BEFORE_PROPERTY = "evenkeel.before"
 
 
 @dataclass(frozen=True)

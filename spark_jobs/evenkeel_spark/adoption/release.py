@@ -17,7 +17,7 @@ from evenkeel.registry.files.records import ReleaseRecord
 from evenkeel.spec.allowed_roots import check_inside
 from evenkeel.spec.table_spec import CHANNEL, SLOT, TableSpec
 from evenkeel.table import Table
-from evenkeel_spark.adoption.before import BEFORE_PROPERTY, Before, find_before
+from evenkeel_spark.adoption.before import Before, find_before
 from evenkeel_spark.adoption.rewrite import Layout, change
 from evenkeel_spark.migration.fence import crash_point
 from evenkeel_spark.runtime.command import say
@@ -210,7 +210,7 @@ def _release(
         layout = Layout(put, [*ours, *removed])
     else:
         # Who drops the columns later still finds how the table was partitioned.
-        left = {BEFORE_PROPERTY: replace(before, properties={}).text()}
+        left = {state.BEFORE_PROPERTY: replace(before, properties={}).text()}
         layout = Layout({**put, **left}, [*ours, *removed])
     with commits.commit_session(spark, None, None, {"step": "release"}) as own:
         rows = None

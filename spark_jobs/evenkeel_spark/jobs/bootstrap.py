@@ -191,7 +191,8 @@ def _check_made(spark: SparkSession, path: str, made: str) -> None:
     """Refuse a half-made table unless an earlier attempt at this same bootstrap has made it."""
     if state.properties(spark, path).get(MADE_PROPERTY) != made:
         raise DamagedError(
-            "holds state of another bootstrap, which published no epoch in this registry",
+            "holds state of another bootstrap, or of one by an earlier Evenkeel, which published "
+            "no epoch in this registry",
             path,
             "Correct the registry in the spec, or remove the folder and bootstrap again",
         )

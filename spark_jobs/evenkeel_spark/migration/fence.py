@@ -291,10 +291,10 @@ def _foreign(commit: commits.Commit, plan: Plan) -> str | None:
 def _relied_on(commit: commits.Commit) -> list[str]:
     """List the table properties that a commit changes and that a migration may rely on.
 
-    The job maintain alone may change how long versions stay readable.
+    The job maintain alone may change how long versions stay readable, with a note of before.
     """
     changed = json.loads(commit.parameters.get("properties") or "{}")
-    harmless = (*_HARMLESS, *(state.RETENTION if commit.meta.get("step") == "maintain" else ()))
+    harmless = (*_HARMLESS, *(state.MAINTAINED if commit.meta.get("step") == "maintain" else ()))
     return sorted(
         name for name in changed if name.startswith(_RELIED) and not name.startswith(harmless)
     )

@@ -72,7 +72,7 @@ def patience(spark: SparkSession) -> float:
     InputError : the setting is no time
     """
     text = str(spark.conf.get(PATIENCE_SETTING, "")).strip() or str(PATIENCE_SECONDS)
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", text)
+    found = re.fullmatch(r"(\d+(?:\.\d+)?|inf)\s*([a-z]*)", text.lower())
     if found is None or found[2] not in _UNIT_SECONDS:
         raise InputError(
             f"expected seconds, or a time such as 30m, got {text!r}",

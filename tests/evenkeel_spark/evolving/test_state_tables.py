@@ -19,7 +19,7 @@ from evenkeel_spark.jobs.learn import learn
 from evenkeel_spark.migration.repair import repair
 from evenkeel_spark.tables.delta import constraints, state
 from evenkeel_spark.tables.membership import known_tables
-from partitioning.errors import InputError
+from partitioning.errors import FenceError, InputError
 from tests.chaos.home import RIVAL, RUN, copied, dag
 from tests.conftest import SEEN, SPEC, World
 from tests.support.state_tables import drop_constraint
@@ -230,6 +230,25 @@ def test_a_table_whose_record_was_lost_joins_again_with_its_rows(
     spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('evenkeel.registry' = '/other')")
     with pytest.raises(InputError, match=f"{path}.*: expected an empty folder"):
         evolve(spark, ready.table, Intent.of())
+
+
+def test_a_table_that_comes_back_with_rows_of_an_earlier_epoch_is_repaired(
+    spark: SparkSession, ready: World
+) -> None:
+    """The registry came back from before the table joined, and an epoch was published since."""
+    evolve(spark, ready.with_seen().table, Intent.of())
+    apply_window(spark, ready.table, day(8), day(9))
+    before = rows(spark, ready, "seen")
+    ready.table.registry.files.member("seen").remove()
+    assert dag(spark, ready.respec(state=SPEC["state"]), "learn", RUN)
+    ready.with_seen()
+    with pytest.raises(FenceError, match="evenkeel repair"):
+        evolve(spark, ready.table, Intent.of())
+    repair(spark, ready.table)
+    after = rows(spark, ready, "seen")
+    assert len(before) and after.drop(columns="channel").equals(before.drop(columns="channel"))
+    path = ready.table.spec.state["seen"].path
+    assert constraints.our_constraints(spark, path) == {"evenkeel_epoch_1"}
 
 
 def test_an_epoch_published_between_two_looks_loses_no_table(

@@ -54,6 +54,15 @@ def test_maintenance_since_the_plan_is_ordinary(spark: SparkSession, home: Place
     assert_placed(spark, home, migration)
 
 
+@pytest.mark.slow
+def test_the_note_of_maintain_is_ordinary(spark: SparkSession, home: Placed) -> None:
+    migration = planned(spark, home)
+    with commits.commit_session(spark, None, None, {"step": "maintain"}) as own:
+        changed = f"'{state.BEFORE_PROPERTY}' = '{{}}', '{state.RETENTION[1]}' = 'interval 9 days'"
+        own.sql(f"ALTER TABLE {state.sql_name(home.path())} SET TBLPROPERTIES ({changed})")
+    migrate(spark, migration)
+
+
 @pytest.mark.parametrize(
     ("step", "name"), [("maintain", "delta.appendOnly"), ("other", state.RETENTION[0])]
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import delta.exceptions
 import pytest
 from pyspark.sql import SparkSession
@@ -34,7 +36,8 @@ def test_lost_races_are_tried_again_and_then_told(
 
 
 @pytest.mark.parametrize(
-    ("text", "seconds"), [("30m", 1800), ("600", 600), ("0.5 h", 1800), ("500ms", 0.5), ("", 600)]
+    ("text", "seconds"),
+    [("30m", 1800), ("600", 600), ("0.5 H", 1800), ("500ms", 0.5), ("", 600), ("inf", math.inf)],
 )
 def test_patience_is_seconds_or_a_time_as_spark_writes_it(
     text: str, seconds: float, spark: SparkSession

@@ -37,6 +37,10 @@ LOG_RETENTION = "delta.logRetentionDuration"
 #: Delta's property for how long removed files, and so versions, are kept: `keep` of the spec.
 FILE_RETENTION = "delta.deletedFileRetentionDuration"
 RETENTION = (LOG_RETENTION, FILE_RETENTION)
+#: Table property with the properties and columns that a table had before its adoption, as JSON.
+BEFORE_PROPERTY = "evenkeel.before"
+#: Properties that the job maintain changes.
+MAINTAINED = (*RETENTION, BEFORE_PROPERTY)
 
 
 def delta_log(spark: SparkSession, path: str) -> Any:

@@ -56,7 +56,8 @@ def guard_new(
     """Give a new table the constraint of an epoch, in place of those of earlier epochs.
 
     A call that was killed before the registry knew the table may have left one of these. It writes
-    first and then looks, because another call may have made the table, and a run moved its rows.
+    first and then looks, because another call may have made the table, and a run moved its rows. A
+    table that has rows by an earlier epoch keeps its constraint: repair brings them on.
 
     Raises
     ------
@@ -70,8 +71,10 @@ def guard_new(
         try:
             added = constraints.add(own, path, name, rule)
         except AnalysisException:
-            # It does not admit rows that have moved.
+            # It does not admit rows that have moved, or that came under an earlier epoch.
             _refuse_others(own, path, known)
+            if constraints.our_constraints(own, path) & earlier:
+                return
             raise
         try:
             _refuse_others(own, path, known)
@@ -90,7 +93,8 @@ def _refuse_others(spark: SparkSession, path: str, known: Collection[str]) -> No
             f"has the constraint {', '.join(others)} by now: another call has made the table, and "
             "a run moves its rows",
             path,
-            "Run this again: it goes by the current epoch",
+            "Run this again: it goes by the current epoch. If that epoch is older than this "
+            "constraint, bring back a registry that has the newer one",
         )
 
 
