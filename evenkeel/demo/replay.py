@@ -145,8 +145,7 @@ def _replay(options: argparse.Namespace, folder: Path) -> int:
     if options.data and (days := fitting[0][0]) != (options.days or DAYS):
         view.note(f"the input is long enough for {fitting[0][1]} rounds of {days} days")
         tables = [open_table(str(_own_spec(options, days, folder)))]
-    for table in tables:
-        check_team_tables(table.spec)
+    check_team_tables(*(table.spec for table in tables))
     for table in tables:
         clear(table, folder)
         write_team_tables(table.spec)
@@ -171,8 +170,7 @@ def _replay(options: argparse.Namespace, folder: Path) -> int:
         ]
         _run_all(table_runs, [span[0] for span in spans], fitting, view)
     found = [summarize(table_run) for table_run in table_runs]
-    seconds = time.monotonic() - began
-    (print_json if options.format == "json" else print_tables)(found, seconds)
+    (print_json if options.format == "json" else print_tables)(found, time.monotonic() - began)
     for table_run in table_runs:
         if table_run.error and not isinstance(table_run.error, InterruptedError):
             sys.stderr.write(f"evenkeel: error: {table_run.error}\n")

@@ -21,23 +21,22 @@ from partitioning.errors import InputError
 _KEY = "tailnum"
 
 
-def check_team_tables(spec: TableSpec) -> None:
-    """Check that the demo can write the tables that a spec adopts; call this before others go.
+def check_team_tables(*specs: TableSpec) -> None:
+    """Check that the demo can write the tables that specs adopt; call this before others go.
 
     Raises
     ------
     MissingExtraError : deltalake is not installed
     InputError : the demo has no such table
     """
-    if not spec.plain:
-        return
-    require_packages("demo", "deltalake")
-    if other := [name for name in spec.state if name not in _MADE]:
-        raise InputError(
-            f"expected one of {', '.join(_MADE)}, found the state table {other[0]!r}",
-            f"spec of {spec.table}",
-            "Adopt tables of your own with `evenkeel adopt`",
-        )
+    for spec in (spec for spec in specs if spec.plain):
+        require_packages("demo", "deltalake")
+        if other := [name for name in spec.state if name not in _MADE]:
+            raise InputError(
+                f"expected one of {', '.join(_MADE)}, found the state table {other[0]!r}",
+                f"spec of {spec.table}",
+                "Adopt tables of your own with `evenkeel adopt`",
+            )
 
 
 def write_team_tables(spec: TableSpec) -> None:

@@ -43,7 +43,7 @@ def retry_on_conflict(spark: SparkSession, what: Callable[[], Result], where: st
     Raises
     ------
     FenceError : the commit has lost for as long as `PATIENCE_SETTING` says
-    InputError : the setting is no time
+    InputError : the setting is neither seconds nor a time
     """
     longest, began, tries = patience(spark), time.monotonic(), 0
     while True:
@@ -69,7 +69,7 @@ def patience(spark: SparkSession) -> float:
 
     Raises
     ------
-    InputError : the setting is no time
+    InputError : the setting is neither seconds nor a time
     """
     text = str(spark.conf.get(PATIENCE_SETTING, "")).strip() or str(PATIENCE_SECONDS)
     found = re.fullmatch(r"(\d+(?:\.\d+)?|inf)\s*([a-z]*)", text.lower())

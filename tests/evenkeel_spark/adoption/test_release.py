@@ -124,7 +124,7 @@ def test_properties_are_as_before_if_keep_has_grown(
     spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('{removed}' = 'interval 30 days')")
     before = {p: state.properties(spark, p) for p in (path, profiles)}
     adopt(spark, team.table)
-    # What the team changes while the table is adopted is theirs.
+    # A change that the team makes while the table is adopted is theirs.
     spark.sql(f"ALTER TABLE delta.`{profiles}` SET TBLPROPERTIES ('{log}' = 'interval 40 days')")
     for keep in (60, 90):
         maintain.maintain(spark, team.respec(keep=keep).table)

@@ -124,7 +124,7 @@ def test_a_column_that_a_check_of_the_team_names_is_left_alone(
     with pytest.raises(InputError, match=f"cannot {change} column 'least': .*their own"):
         evolve(spark, ready.table, Intent.of(renames, drops))
     assert versions(spark, ready) == before
-    # A text that has the name of a column is no column.
+    # A text that has the name of a column is not taken for one.
     spark.sql(f"ALTER TABLE {table} DROP CONSTRAINT `their own`")
     spark.sql(f"ALTER TABLE {table} {check} (dest <> 'least' AND `channel` > -1)")
     assert len(evolve(spark, ready.table, Intent.of(renames, drops))) == 2

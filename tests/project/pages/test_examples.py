@@ -24,11 +24,11 @@ def test_an_example_is_a_right_spec(file):
 
 
 FIRST = date(2026, 1, 1)
-#: What pandas makes of the events of a key, by the name of the merge. A sketch is no number.
+#: Pandas' name of each merge. A sketch is left out: pandas has none.
 FOLDS = {
     "count": "size", "sum": "sum", "min": "min", "max": "max", "copy": "first", "last": "last",
 }  # fmt: skip
-#: Specs whose state Evenkeel makes from events. That of s3.yaml is in `first-table-s3.md`.
+#: Specs of state that Evenkeel makes from events. `first-table-s3.md` makes that of s3.yaml.
 MADE = ["dimension", "sales_daily", "sessions_streaming", "split_key", "thousand_channels"]
 
 
