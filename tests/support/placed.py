@@ -63,6 +63,15 @@ class Placed:
     def version(self, spark: SparkSession, name: str = "visits") -> int:
         return state.table_version(spark, self.path(name))
 
+    def clean_log(self, spark: SparkSession) -> None:
+        """Remove the table's log up to a checkpoint, as Delta does after its retention."""
+        log = spark._jvm.org.apache.spark.sql.delta.DeltaLog
+        log.forTable(spark._jsparkSession, self.path()).checkpoint()
+        for file in (Path(self.path()) / "_delta_log").glob("*.json"):
+            if int(file.stem) < self.version(spark):
+                file.unlink()
+        log.clearCache()
+
     def constraints(self, spark: SparkSession, name: str = "visits") -> set[str]:
         return set(constraints.of(spark, self.path(name)))
 

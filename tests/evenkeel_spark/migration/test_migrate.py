@@ -177,12 +177,7 @@ def test_a_published_run_is_left_as_it_is_also_once_its_log_was_cleaned(
     verify(spark, migration)
     publish(spark, migration)
     record = migration.run.migration.read()
-    log = spark._jvm.org.apache.spark.sql.delta.DeltaLog
-    log.forTable(spark._jsparkSession, home.path()).checkpoint()
-    for file in (Path(home.path()) / "_delta_log").glob("*.json"):
-        if int(file.stem) < home.version(spark):
-            file.unlink()
-    log.clearCache()
+    home.clean_log(spark)
     assert migrate(spark, migration) == record == migration.run.migration.read()
 
 

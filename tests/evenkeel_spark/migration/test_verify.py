@@ -231,13 +231,7 @@ def test_a_migration_older_than_the_retention_is_one_line_and_can_go_back(
     time.sleep(2)
     with pytest.raises(DamagedError, match="longer ago than the table's versions stay readable"):
         verify(spark, migration)
-    # The log is cleaned up to the newest checkpoint.
-    log = spark._jvm.org.apache.spark.sql.delta.DeltaLog
-    log.forTable(spark._jsparkSession, home.path()).checkpoint()
-    for file in (Path(home.path()) / "_delta_log").glob("*.json"):
-        if int(file.stem) < home.version(spark):
-            file.unlink()
-    log.clearCache()
+    home.clean_log(spark)
     roll_back(spark, migration)
     assert home.constraints(spark) == {"evenkeel_epoch_0"}
     rows = home.rows(spark)
