@@ -14,8 +14,10 @@ from evenkeel.registry.consistent_read import (
     Snapshot,
     consistent_snapshot,
     constraint_names,
+    iceberg_snapshot,
 )
 from evenkeel.registry.epochs import Epoch, Registry
+from evenkeel.registry.iceberg_read import iceberg_name
 from evenkeel.registry.state_view import kinds, one_row_a_key, sql_name
 from evenkeel.spec.loading import find_spec, load_spec
 from evenkeel.spec.parts import StateTable
@@ -77,7 +79,7 @@ class Table:
             known = ", ".join(self.spec.state)
             raise InputError(f"there is no state table {name!r}", "state", f"Known: {known}")
         spark, epoch, part = spark or _session(), self.epoch(number), self.spec.state[name]
-        source = sql_name(part.path)
+        source = iceberg_name(part.path) if self.spec.iceberg else sql_name(part.path)
         if number is not None:
             if (at := epoch.tables.get(name)) is None:
                 raise InputError(
@@ -116,6 +118,9 @@ class Table:
 
     def _may_be_newer(self, spark: SparkSession, part: StateTable, epoch: Epoch) -> bool:
         """Return whether the newest rows may be placed by another epoch than the current one."""
+        if part.plain:
+            # Its rows are read as they are.
+            return False
         if part.copied and self.spec.split is not None:
             # Copies are written before their epoch is published, and a view cannot see them come.
             return True
@@ -137,7 +142,8 @@ class Table:
         FenceError : a table no longer has such a version
         """
         paths = {name: part.path for name, part in self.spec.state.items()}
-        return consistent_snapshot(spark or _session(), self.epoch(), paths)
+        find = iceberg_snapshot if self.spec.iceberg else consistent_snapshot
+        return find(spark or _session(), self.epoch(), paths)
 
 
 def _session() -> SparkSession:

@@ -15,6 +15,10 @@ printf '%s\n' "$SPARK_HOME" >.jars/spark_home
 delta=io.delta:delta-spark_$(.venv/bin/python -c 'import importlib.metadata as m, pyspark
 print(pyspark.__version__.rpartition(".")[0] + "_2.13:" + m.version("delta-spark"))')
 
+# Iceberg's runtime is built for a series of Spark, too: for 4.2 there is none yet.
+series=$(.venv/bin/python -c 'import pyspark; print(pyspark.__version__.rpartition(".")[0])')
+case $series in 4.0 | 4.1) iceberg=org.apache.iceberg:iceberg-spark-runtime-${series}_2.13:1.12.0 ;; *) iceberg= ;; esac
+
 say() { printf 'set-up: %s\n' "$*"; }
 quietly() { "$@" >.run/setup.log 2>&1 || { cat .run/setup.log >&2; return 1; }; }
 
@@ -43,6 +47,20 @@ if ! ls ".jars/${artifact/:/-}.jar" .jars/delta-storage-"${delta##*:}".jar >/dev
     rm -rf .jars/ivy .run/nothing.py
 fi
 
+extensions=io.delta.sql.DeltaSparkSessionExtension
+if [ -n "$iceberg" ]; then
+    extensions=$extensions,org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions
+    if ! ls .jars/iceberg-spark-runtime-*.jar >/dev/null 2>&1; then
+        say "Iceberg's runtime ($iceberg)"
+        : >.run/nothing.py
+        quietly .venv/bin/spark-submit --master 'local[1]' --packages "$iceberg" \
+            --conf spark.jars.ivy="$PWD/.jars/ivy" ${IVY_SETTINGS:+--conf spark.jars.ivySettings="$IVY_SETTINGS"} .run/nothing.py
+        mv .jars/ivy/jars/org.apache.iceberg_iceberg-spark-runtime-*.jar .jars/
+        for jar in .jars/org.apache.iceberg_*.jar; do mv "$jar" ".jars/${jar##*org.apache.iceberg_}"; done
+        rm -rf .jars/ivy .run/nothing.py
+    fi
+fi
+
 # C1 alone and the serial collector halve the CPU of a short job on two cores and cost long ones nothing
 # that shows. Class path: first Delta, then PySpark's jars by name, because a JVM archives classes only
 # from a path whose folders (here Spark's conf) come after the last jar used. A JVM that finds the archive
@@ -55,7 +73,7 @@ spark.driver.extraClassPath                 $PWD/.jars/*:$SPARK_HOME/jars/*
 spark.executor.extraClassPath               $PWD/.jars/*
 spark.driver.extraJavaOptions               $fast "-XX:SharedArchiveFile=$PWD/.jars/classes.jsa" -Xlog:disable -Xlog:all=error:stderr
 spark.driver.memory                         2g
-spark.sql.extensions                        io.delta.sql.DeltaSparkSessionExtension
+spark.sql.extensions                        $extensions
 spark.sql.catalog.spark_catalog             org.apache.spark.sql.delta.catalog.DeltaCatalog
 spark.sql.warehouse.dir                     $PWD/.run/warehouse
 spark.sql.shuffle.partitions                8

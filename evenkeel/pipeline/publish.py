@@ -21,6 +21,7 @@ def publish_checked(
     made: Plan,
     number: int,
     look: Callable[[], dict[str, int]],
+    land: Callable[[], dict[str, int]] | None = None,
 ) -> Epoch:
     """Make the plan's function the current epoch. Doing it again changes nothing.
 
@@ -31,10 +32,12 @@ def publish_checked(
     number : of the attempt
     look : checks that the new epoch's constraint is the only one on every state table. Returns the
         version at which each was checked, or raises FenceError
+    land : brings the rows to readers, once nobody can roll back, and returns the versions; None:
+        `look` again, as readers have them already
 
     Raises
     ------
-    FenceError : what `look` raises, the run was rolled back, or another epoch was published since
+    FenceError : what `look` or `land` raises, the run was rolled back, or another epoch was published since
         the plan was made
     GateError : the tables did not pass
     """
@@ -47,7 +50,7 @@ def publish_checked(
     if verdict.settle(run, made.digest, number, verdict.PUBLISH) != verdict.PUBLISH:
         raise FenceError("this run was rolled back", run.url, "Start a new run")
     # Look again: from here on nobody can roll back, and this sees a rollback that began before.
-    tables = {name: TableVersion(spec.state[name].path, v) for name, v in look().items()}
+    tables = {n: TableVersion(spec.state[n].path, v) for n, v in (land or look)().items()}
     return registry.publish(made.function, tables, made.digest)
 
 

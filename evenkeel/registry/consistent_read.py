@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from evenkeel.registry import iceberg_read
 from evenkeel.registry.epochs import Epoch
 from evenkeel.registry.state_view import sql_name
 from partitioning.errors import FenceError
@@ -69,6 +70,20 @@ def consistent_snapshot(spark: SparkSession, epoch: Epoch, paths: Mapping[str, s
     """
     versions = {name: _version(spark, path, epoch.number) for name, path in paths.items()}
     rows = {name: _read(spark, path, versions[name], epoch.number) for name, path in paths.items()}
+    return Snapshot(epoch, rows, versions)
+
+
+def iceberg_snapshot(spark: SparkSession, epoch: Epoch, paths: Mapping[str, str]) -> Snapshot:
+    """Read Iceberg tables as of an epoch. Parameters and errors are as above."""
+    versions = {
+        name: iceberg_read.newest_under(spark, p, epoch.number) for name, p in paths.items()
+    }
+    rows = {
+        name: spark.sql(
+            f"SELECT * FROM {iceberg_read.iceberg_name(path)} VERSION AS OF {versions[name]}"
+        )
+        for name, path in paths.items()
+    }
     return Snapshot(epoch, rows, versions)
 
 

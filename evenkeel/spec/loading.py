@@ -56,8 +56,11 @@ def load_spec(path: str | Path) -> TableSpec:
         problems = "; ".join(_problem(e) for e in error.errors())
         raise InputError(problems, str(path), "Correct these fields") from error
     folder = file.resolve().parent
+    # An Iceberg table has a name in a catalog, and the catalog knows its folder.
     state = {
-        n: t.model_copy(update={"path": _absolute(t.path, folder)}) for n, t in spec.state.items()
+        n: t.model_copy(update={"path": _absolute(t.path, folder)})
+        for n, t in spec.state.items()
+        if t.format == "delta"
     }
     registry = _absolute(spec.registry, folder)
     _check_apart({"registry": registry, **{n: t.path for n, t in state.items()}}, str(path))
@@ -67,7 +70,7 @@ def load_spec(path: str | Path) -> TableSpec:
     return spec.model_copy(
         update={
             "input": source,
-            "state": state,
+            "state": {**spec.state, **state},
             "registry": registry,
         }
     )

@@ -82,12 +82,18 @@ class StateColumn(Strict):
 
 
 class StateTable(Strict):
-    """One Delta table of keyed state: made and merged by Evenkeel, or a team's own.
+    """One table of keyed state: made and merged by Evenkeel, or a team's own.
 
     In a team's own table Evenkeel writes the columns slot and channel only.
     """
 
-    path: Place = Field(description="folder of the Delta table; relative to the spec's folder")
+    path: Place = Field(
+        description="folder of the Delta table, relative to the spec's folder; of an Iceberg table, "
+        "its name with catalog and namespace, such as `lake.sales.orders`"
+    )
+    format: Literal["delta", "iceberg"] = Field(
+        "delta", description="how it is stored; iceberg: with `rows` only"
+    )
     columns: dict[Name, StateColumn] = Field(
         {}, description="state columns that Evenkeel makes from events; none: give `rows`"
     )
@@ -109,7 +115,20 @@ class StateTable(Strict):
             )
         if self.partitions and not self.rows:
             raise ValueError("partitions: allowed with `rows` only")
+        if self.format == "iceberg":
+            self._check_iceberg()
         return self
+
+    def _check_iceberg(self) -> None:
+        if not self.rows:
+            raise ValueError("format: iceberg is for tables of yours; give `rows`")
+        if self.partitions:
+            raise ValueError("partitions: an Iceberg table keeps those that it has; leave it out")
+        if not re.fullmatch(r"[^./`]+(\.[^./`]+){2,}", self.path):
+            raise ValueError(
+                f"path: expected an Iceberg table's name with catalog and namespace, such as "
+                f"lake.sales.orders (got {self.path!r})"
+            )
 
     @property
     def plain(self) -> bool:

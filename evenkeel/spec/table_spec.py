@@ -249,6 +249,15 @@ class TableSpec(Strict):
                 "state: expected `columns` in all tables or `rows` in all; give the others a spec "
                 "of their own"
             )
+        if len({table.format for table in self.state.values()}) > 1:
+            raise ValueError("state: expected one format; give the others a spec of their own")
+        if self.iceberg:
+            # A move is hidden on a branch until it is whole. So there is nothing to spread.
+            for part in ("batch", "batch_files", "rate", "rate_rows"):
+                if getattr(self, part) is not None:
+                    raise ValueError(f"{part}: is for Delta tables; leave it out")
+            if self.fence != "key":
+                raise ValueError("fence: is for Delta tables; leave it out")
         for part in ("split", "watch"):
             if kinds == {True} and getattr(self, part) is not None:
                 raise ValueError(
@@ -260,6 +269,11 @@ class TableSpec(Strict):
     def plain(self) -> bool:
         """Whether the state tables are the team's own, which Evenkeel adopts."""
         return all(table.plain for table in self.state.values())
+
+    @property
+    def iceberg(self) -> bool:
+        """Whether the state tables are Iceberg tables."""
+        return any(table.format == "iceberg" for table in self.state.values())
 
     @property
     def input_columns(self) -> dict[str, str]:

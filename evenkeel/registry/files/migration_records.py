@@ -208,6 +208,12 @@ class Verdict(FileModel):
     verdict: str
 
 
+class Claim(FileModel):
+    """The one plan that may publish an epoch whose tables it changes before."""
+
+    digest: str
+
+
 class Withdrawal(FileModel):
     """Mark of a plan that no attempt may carry out any more."""
 

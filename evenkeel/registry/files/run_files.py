@@ -10,6 +10,7 @@ from functools import cached_property
 from evenkeel.registry.files.folder import Folder
 from evenkeel.registry.files.migration_records import (
     AttemptNumber,
+    Claim,
     MigrationRecord,
     PlanSummary,
     Prediction,
@@ -52,7 +53,7 @@ from partitioning.workload.profile import Profile
 #: of its plan, its job, its run or its state table. Sketches are in a folder for each way of making
 #: them.
 SKETCHES, WINDOWS, SPEC_CHANNELS = "sketches", "windows", "spec_channels"
-JOB_ERRORS, MOVING, MEMBER_RECORDS = "errors", "moving", "members"
+JOB_ERRORS, MOVING, MEMBER_RECORDS, CLAIMS = "errors", "moving", "members", "claims"
 
 
 class KeptFiles(Folder):
@@ -211,6 +212,10 @@ class RegistryFiles(Folder):
     def moving_runs(self) -> list[str]:
         """List the names of the runs that have such a mark."""
         return self._listed(MOVING)
+
+    def claim(self, number: int) -> StoredFile[Claim]:
+        """Return the file that names the one plan that may publish an epoch of Iceberg tables."""
+        return StoredFile(self, f"{CLAIMS}/{number:08d}.json", Claim)
 
     def spec_channels(self, digest: str) -> StoredFile[list[ChannelRecord]]:
         """Return the file with the spec's channels when the plan of that digest was published.

@@ -16,6 +16,7 @@ from evenkeel_spark.events.daily_sketches import HASH, hash_frame
 from evenkeel_spark.tables.delta.preflight import check_tables
 from evenkeel_spark.tables.delta.row_size import RowSize, size_rows
 from evenkeel_spark.tables.delta.state import SLOT, files, read_newest
+from evenkeel_spark.tables.iceberg import checks as iceberg
 from partitioning.function.function import KeyColumn, PartitioningFunction
 from partitioning.function.hashing import Hashes
 from partitioning.function.sql import hash_sql
@@ -136,13 +137,20 @@ def weigh(
     ------
     InputError : a state table is missing or not this table's
     """
-    check_tables(spark, spec)
+    tables = iceberg.check_tables(spark, spec) if spec.iceberg else {}
+    if not spec.iceberg:
+        check_tables(spark, spec)
     versions, parts, none = {}, [], F.lit(None).cast("bigint")
     no_footer = F.lit(None).cast("double").alias("footer")
     for i, (name, table) in enumerate(spec.state.items()):
-        rows, versions[name] = read_newest(spark, table.path)
+        if spec.iceberg:
+            versions[name] = tables[name].head()
+            rows, written = tables[name].rows(), tables[name].files()
+        else:
+            rows, versions[name] = read_newest(spark, table.path)
+            written = files(spark, table.path)
         counts = row_counts(rows, function, hashes, width_sql(table))
-        sizes = files(spark, table.path).agg(F.sum("rows"), F.sum("size"), _footer())
+        sizes = written.agg(F.sum("rows"), F.sum("size"), _footer())
         # Slot -1 holds the table's rows and bytes as written, from which follow the bytes per row.
         parts += [
             counts.select(F.lit(i).alias("table"), "*", F.lit(0).alias("bytes"), no_footer),

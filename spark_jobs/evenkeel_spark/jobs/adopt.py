@@ -15,6 +15,8 @@ from pyspark.sql import SparkSession
 from evenkeel.table import Table
 from evenkeel_spark.adoption.adopt import adopt
 from evenkeel_spark.adoption.release import release
+from evenkeel_spark.iceberg import adopt as iceberg_adopt
+from evenkeel_spark.iceberg import release as iceberg_release
 from evenkeel_spark.runtime.command import parser, run_job, say
 from partitioning.errors import InputError
 
@@ -27,9 +29,15 @@ def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> Non
                 "is for --release only", f"--{flag.replace('_', '-')}", "Give --release, too"
             )
     if options.release is not None:
-        lost = options.registry_lost is not None
-        names = release(spark, table, options.drop_columns is not None, dry_run, lost)
+        lost, drop = options.registry_lost is not None, options.drop_columns is not None
+        if table.spec.iceberg:
+            # Its fence is the name of a column, which stands in nobody's way.
+            names = iceberg_release.release(spark, table, drop, dry_run)
+        else:
+            names = release(spark, table, drop, dry_run, lost)
         say(f"{len(names)} tables {'would be ' if dry_run else ''}released")
+    elif table.spec.iceberg:
+        iceberg_adopt.adopt(spark, table, dry_run)
     else:
         adopt(spark, table, dry_run)
 

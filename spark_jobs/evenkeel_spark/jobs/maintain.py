@@ -23,6 +23,7 @@ from evenkeel.spec.parts import StateTable
 from evenkeel.table import Table
 from evenkeel_spark.adoption.before import note_changes
 from evenkeel_spark.forgetting.forget import forget
+from evenkeel_spark.iceberg import maintain as iceberg_maintain
 from evenkeel_spark.runtime.command import parser, run_job, say
 from evenkeel_spark.runtime.retry import retry_on_conflict
 from evenkeel_spark.tables.delta import commits, constraints, state
@@ -136,8 +137,9 @@ def maintain(spark: SparkSession, table: Table) -> None:
     StoreError : the store does not answer
     """
     spec, failed = table.spec, dict[str, Exception]()
-    check_tables(spark, spec)
-    constraints.check_admits(spark, spec, table.epoch().function)
+    if not spec.iceberg:
+        check_tables(spark, spec)
+        constraints.check_admits(spark, spec, table.epoch().function)
     for what, step in _steps(spark, table):
         try:
             say(f"{what}: {retry_on_conflict(spark, step, what)}")
@@ -150,6 +152,10 @@ def maintain(spark: SparkSession, table: Table) -> None:
 def _steps(spark: SparkSession, table: Table) -> Iterator[tuple[str, Callable[[], str]]]:
     """Yield the name of each step, and the step, which says what it has done."""
     spec = table.spec
+    if spec.iceberg:
+        yield from iceberg_maintain.steps(spark, table)
+        yield "registry", partial(_prune, table)
+        return
     for name, part in spec.state.items():
         for what, step in (
             ("versions", partial(_keep_versions, spark, part, spec.keep)),
@@ -204,6 +210,12 @@ def _report(failed: Mapping[str, Exception]) -> None:
 
 
 def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> None:
+    if options.forget and table.spec.iceberg:
+        raise InputError(
+            "deletes no rows of Iceberg tables yet",
+            "--forget",
+            "Delete them by SQL, and remove the table's sketches and runs from the registry",
+        )
     if options.forget:
         forget(spark, table, options.forget, options.dry_run)
     elif options.dry_run:

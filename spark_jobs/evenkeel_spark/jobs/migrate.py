@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from evenkeel.extras import require_packages
 from evenkeel.table import Table
+from evenkeel_spark.iceberg import migrate as iceberg_migrate
 from evenkeel_spark.migration.fence import requested_migration
 from evenkeel_spark.migration.migrate import migrate
 from evenkeel_spark.runtime.command import parser, run_job, say
@@ -22,7 +23,8 @@ from evenkeel_spark.runtime.command import parser, run_job, say
 def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> None:
     # Verify needs it in the same environment. Fail before any row moves.
     require_packages("quality", "great_expectations")
-    record = migrate(spark, requested_migration(table, options))
+    move = iceberg_migrate.migrate if table.spec.iceberg else migrate
+    record = move(spark, requested_migration(table, options))
     rows = sum(t.rows for t in record.tables.values())
     size = sum(t.bytes for t in record.tables.values())
     say(f"{rows:,} rows moved, {size:,} bytes written for epoch {record.epoch}")

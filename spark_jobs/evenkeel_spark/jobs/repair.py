@@ -14,15 +14,18 @@ from collections.abc import Sequence
 from pyspark.sql import SparkSession
 
 from evenkeel.table import Table
+from evenkeel_spark.iceberg import repair as iceberg_repair
 from evenkeel_spark.migration.repair import repair
 from evenkeel_spark.runtime.command import parser, run_job, say
 
 
 def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> None:
     dry_run, older = options.dry_run is not None, options.registry_older is not None
-    findings = repair(spark, table, dry_run, older)
-    done = "found wrong" if dry_run else "repaired"
-    say(f"{len(findings)} state tables {done}")
+    if table.spec.iceberg:
+        found = len(iceberg_repair.repair(spark, table, dry_run))
+    else:
+        found = len(repair(spark, table, dry_run, older))
+    say(f"{found} state tables {'found wrong' if dry_run else 'repaired'}")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -14,13 +14,18 @@ from collections.abc import Sequence
 from pyspark.sql import SparkSession
 
 from evenkeel.table import Table
+from evenkeel_spark.iceberg import roll_back as iceberg_roll_back
 from evenkeel_spark.migration.fence import requested_migration
 from evenkeel_spark.migration.roll_back import roll_back
 from evenkeel_spark.runtime.command import parser, run_job
 
 
 def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> None:
-    roll_back(spark, requested_migration(table, options))
+    migration = requested_migration(table, options)
+    if table.spec.iceberg:
+        iceberg_roll_back.roll_back(spark, migration)
+    else:
+        roll_back(spark, migration)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

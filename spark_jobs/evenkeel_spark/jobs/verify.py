@@ -17,6 +17,7 @@ from threading import Thread
 from pyspark.sql import SparkSession
 
 from evenkeel.table import Table
+from evenkeel_spark.iceberg import verify as iceberg_verify
 from evenkeel_spark.migration.fence import published, requested_migration
 from evenkeel_spark.migration.publish import publish
 from evenkeel_spark.migration.verify import verify
@@ -26,6 +27,9 @@ from partitioning.errors import FenceError
 
 def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> None:
     migration = requested_migration(table, options)
+    if table.spec.iceberg:
+        iceberg_verify.verify(spark, migration)
+        return
     try:
         record = verify(spark, migration)
         say(f"verified for epoch {record.epoch}")

@@ -1,0 +1,71 @@
+"""Maintain Iceberg tables: place late rows, keep few files, and remove old snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from functools import partial
+
+from pyspark.sql import SparkSession
+
+from evenkeel.inspect.half_moved import find_half_moved
+from evenkeel.table import Table
+from evenkeel_spark.iceberg.placing import place, slot_name
+from evenkeel_spark.tables.iceberg.checks import check_admits, check_tables, mend, table_in_errors
+from evenkeel_spark.tables.iceberg.table import BRANCHES, IcebergTable
+from partitioning.errors import FenceError
+from partitioning.function.function import PartitioningFunction
+from partitioning.function.sql import quoted
+
+#: Snapshots that stay whatever their age.
+KEPT_SNAPSHOTS = 2
+_MAX_AGE = "history.expire.max-snapshot-age-ms"
+
+
+def steps(spark: SparkSession, table: Table) -> Iterator[tuple[str, Callable[[], str]]]:
+    """Yield the name of each step, and the step, which says what it has done.
+
+    Raises
+    ------
+    InputError : a table is not as the spec has it
+    FenceError : a migration is under way
+    """
+    spec, function, registry = table.spec, table.epoch().function, table.registry
+    tables = check_tables(spark, spec)
+    for run in registry.files.moving_runs():
+        if find_half_moved(registry, registry.run(run)) is not None:
+            raise FenceError(f"run {run} is moving rows", registry.run(run).url, mend(spec))
+    check_admits(spec, tables, function)
+    for name, one in tables.items():
+        yield f"{name}, late rows", partial(_place, one, table_in_errors(spec, name), function)
+        yield f"{name}, files", partial(_rewrite, one)
+        yield f"{name}, snapshots", partial(_expire, one, spec.keep)
+
+
+def _place(table: IcebergTable, where: str, function: PartitioningFunction) -> str:
+    meta = {"step": "maintain", "epoch": function.epoch}
+    return f"{place(table, where, function, meta):,} placed"
+
+
+def _rewrite(table: IcebergTable) -> str:
+    table.refresh()
+    order = f"'{quoted(slot_name(table))} ASC NULLS LAST'"
+    found = table.call("rewrite_data_files", {"strategy": "'sort'", "sort_order": order})
+    return f"{found[0] if found else 0} rewritten"
+
+
+def _expire(table: IcebergTable, days: int) -> str:
+    """Remove snapshots older than `keep` days, or than the table says if that is longer."""
+    table.refresh()
+    # A branch that a broken-off run has left would keep its snapshots for ever.
+    table.drop_branches(BRANCHES)
+    own = timedelta(milliseconds=int(table.properties().get(_MAX_AGE, 0)))
+    oldest = datetime.now(UTC) - max(own, timedelta(days=days))
+    table.call(
+        "expire_snapshots",
+        {
+            "older_than": f"TIMESTAMP '{oldest:%Y-%m-%d %H:%M:%S}'",
+            "retain_last": str(KEPT_SNAPSHOTS),
+        },
+    )
+    return f"those before {oldest:%Y-%m-%d} are removed"

@@ -1,0 +1,167 @@
+"""Move the rows of Iceberg tables on branches, which no reader of main sees.
+
+Each attempt of each job has branches of its own, so a job that was given up and wakes changes none
+that counts. It leaves runs/RUN/migration.json with the snapshots of before and after the move.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+
+from pyspark.sql import SparkSession
+
+from evenkeel.registry.files.migration_records import MigrationRecord, TableMigrated
+from evenkeel.registry.verdict import ROLL_BACK, newest_attempt
+from evenkeel_spark.iceberg.placing import count_misplaced, slot_name, update_sql
+from evenkeel_spark.migration.fence import AGAIN, Migration, crash_point, published
+from evenkeel_spark.migration.migrate import check_approved, clear_rolled_back, mark_started
+from evenkeel_spark.runtime.command import say
+from evenkeel_spark.tables.delta.checksums import duplicate_keys
+from evenkeel_spark.tables.iceberg.checks import check_tables, mend, table_in_errors
+from evenkeel_spark.tables.iceberg.table import BRANCHES, IcebergTable
+from partitioning.errors import FenceError, InputError
+from partitioning.function.sql import quoted
+
+STEP = "migrate"
+
+
+def migrate(spark: SparkSession, migration: Migration) -> MigrationRecord:
+    """Move the rows of every table on a branch, and return what was done.
+
+    Raises
+    ------
+    InputError : a table is not as the spec has it, or a key has several rows where it may have one
+    FenceError : another plan was approved, something has changed since the plan, or what moves has
+        outgrown the budget
+    """
+    if published(migration):
+        return migration.run.migration.read()
+    check_approved(migration)
+    tables = check_tables(spark, migration.table.spec)
+    migration = clear_rolled_back(migration)
+    for name, table in tables.items():
+        fence(migration, name, table)
+        _check_one_row_a_key(migration, name, table)
+    _check_budget(migration, tables)
+    migration.table.registry.store.check_exclusive()
+    mark_started(migration)
+    moved = {name: move(migration, name, table, STEP) for name, table in tables.items()}
+    record = MigrationRecord(
+        digest=migration.plan.digest,
+        epoch=migration.after.epoch,
+        attempt=migration.attempt,
+        tables=moved,
+    )
+    migration.run.migration.write(record)
+    crash_point("written")
+    return record
+
+
+def fence(migration: Migration, name: str, table: IcebergTable) -> None:
+    """Check for one table that the migration may go on.
+
+    Raises
+    ------
+    FenceError : the run was rolled back, another epoch is current, or the table is not the one that
+        the plan was made from
+    """
+    plan, run, where = migration.plan, migration.run, table_in_errors(migration.table.spec, name)
+    attempt = newest_attempt(run, plan.digest)
+    if attempt.withdrawn:
+        raise FenceError("its plan was withdrawn", run.url, AGAIN)
+    if attempt.verdict == ROLL_BACK or attempt.number != migration.attempt:
+        raise FenceError("this run was rolled back", run.url, AGAIN)
+    current = migration.table.registry.current()
+    if current.function.digest != plan.parent_digest:
+        raise FenceError(
+            f"epoch {current.number} is current, the plan starts from epoch {plan.parent_epoch}",
+            migration.table.registry.url,
+            AGAIN,
+        )
+    table.refresh()
+    if (epoch := table.epoch()) not in (migration.before.epoch, migration.after.epoch):
+        raise FenceError(f"has the column slot_{epoch}", where, mend(migration.table.spec))
+    if table.since(plan.tables[name]) is None:
+        raise FenceError(
+            f"snapshot {plan.tables[name]}, which the plan saw, is no ancestor of main any more: "
+            "the table was rolled back or made again",
+            where,
+            AGAIN,
+        )
+
+
+def branch_prefix(migration: Migration) -> str:
+    """Return how the names of all branches of a plan begin."""
+    return f"{BRANCHES}{migration.plan.digest[:12]}_"
+
+
+def move(migration: Migration, name: str, table: IcebergTable, step: str) -> TableMigrated:
+    """Move one table's rows on a new branch from where main is now.
+
+    Returns
+    -------
+    What was done. `before` is the snapshot of main, and `after` that of the branch.
+    """
+    fence(migration, name, table)
+    began = time.monotonic()
+    before = table.head()
+    branch = f"{branch_prefix(migration)}{migration.attempt}_{secrets.token_hex(4)}"
+    table.create_branch(branch, before)
+    crash_point("branched")
+    target = f"{table.sql}.{quoted(f'branch_{branch}')}"
+    statement = update_sql(target, slot_name(table), migration.after)
+    size = table.bytes_per_row()
+    table.write(migration.meta(step), lambda own: own.sql(statement))
+    crash_point("moved")
+    table.refresh()
+    after = table.refs()[branch]
+    made = table.since(before, after) or []
+    elapsed = round(time.monotonic() - began, 3)
+    rows = sum(one.count("added-records") for one in made)
+    say(f"{name}: {rows:,} rows moved on branch {branch}")
+    return TableMigrated(
+        path=table.name,
+        before=before,
+        after=after,
+        commits=[one.number for one in made],
+        rows=rows,
+        bytes=sum(one.count("added-files-size") for one in made),
+        files=sum(one.count("added-data-files") for one in made),
+        seconds=elapsed,
+        elapsed=elapsed,
+        bytes_per_row=size,
+    )
+
+
+def _check_one_row_a_key(migration: Migration, name: str, table: IcebergTable) -> None:
+    """Refuse a table that has got duplicates, before anything moves."""
+    spec = migration.table.spec
+    if spec.state[name].rows != "one":
+        return
+    if found := duplicate_keys(table.rows(), migration.before):
+        keys = ", ".join(quoted(c) for c in spec.key)
+        raise InputError(
+            f"expected one row a key, found {found:,} keys with several; nothing was moved",
+            table_in_errors(spec, name),
+            f"Find them by SELECT {keys} FROM {table.sql} GROUP BY {keys} HAVING count(1) > 1, and "
+            "remove what is too many; or release the table, and adopt it with rows: many",
+        )
+
+
+def _check_budget(migration: Migration, tables: dict[str, IcebergTable]) -> None:
+    """Weigh again what is to move: the tables may have grown since the plan."""
+    plan = migration.plan
+    if plan.budget is None:
+        return
+    size = sum(
+        count_misplaced(table, migration.after) * table.bytes_per_row() for table in tables.values()
+    )
+    say(f"{size:,.0f} bytes to move (planned: {plan.bytes:,.0f}, budget: {plan.budget:,.0f})")
+    if size > plan.budget + 0.5:
+        raise FenceError(
+            f"{size:,.0f} bytes are to move by now, the budget is {plan.budget:,.0f} "
+            f"(planned: {plan.bytes:,.0f})",
+            migration.run.url,
+            "Nothing was moved: plan again, or raise the budget",
+        )

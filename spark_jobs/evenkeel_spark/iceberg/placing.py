@@ -1,0 +1,87 @@
+"""Bring rows to where a function puts them, by one UPDATE of main or of a branch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql import SparkSession
+
+from evenkeel.spec.table_spec import CHANNEL, SLOT
+from evenkeel_spark.migration.fence import crash_point
+from evenkeel_spark.runtime.command import say
+from evenkeel_spark.tables.delta.placement_sql import misplaced_sql
+from evenkeel_spark.tables.iceberg.table import IcebergTable, lost, slot_column
+from evenkeel_spark.tables.spark_errors import JAVA_ERRORS, SPARK_ERRORS
+from partitioning.errors import FenceError
+from partitioning.function.function import PartitioningFunction
+from partitioning.function.sql import channel_sql, quoted, slot_sql
+
+#: Times that an UPDATE of main is tried beside other writers.
+TRIES = 5
+
+
+def update_sql(target: str, slot: str, function: PartitioningFunction) -> str:
+    """Write the UPDATE that brings every row of a table or branch where a function puts it.
+
+    Parameters
+    ----------
+    target : SQL of the table or branch
+    slot : name of the slot's column
+    """
+    channel = channel_sql(function)
+    number = slot_sql(function.key, len(function.slots))
+    return (
+        f"UPDATE {target} SET {quoted(slot)} = {number}, {CHANNEL} = {channel} "
+        f"WHERE NOT ({CHANNEL} <=> {channel} AND {quoted(slot)} <=> {number})"
+    )
+
+
+def count_misplaced(table: IcebergTable, function: PartitioningFunction) -> int:
+    """Count the rows of main that are not where a function puts them."""
+    return table.rows().where(misplaced_sql(function)).count()
+
+
+def place(
+    table: IcebergTable, where: str, function: PartitioningFunction, meta: Mapping[str, object]
+) -> int:
+    """Bring the rows of main where a function puts them. Return how many were elsewhere.
+
+    A writer by an older epoch may land long after its columns were renamed: a file that it had
+    begun knows no names. The statement fails if another writer changes the rows that it reads.
+
+    Raises
+    ------
+    FenceError : other writers were first each time
+    """
+    for _ in range(TRIES):
+        table.refresh()
+        found = count_misplaced(table, function)
+        if not found:
+            return 0
+        slot = slot_column(table.epoch() or 0)
+        statement = update_sql(table.sql, slot, function)
+
+        def run(own: SparkSession, statement: str = statement) -> None:
+            own.sql(statement)
+
+        try:
+            table.write(meta, run)
+        except (*SPARK_ERRORS, *JAVA_ERRORS) as error:
+            if not lost(error):
+                raise
+            reason = str(error).strip().splitlines()[0]
+            continue
+        crash_point("placed")
+        say(f"{where}: {found:,} rows placed")
+        return found
+    raise FenceError(
+        f"others wrote during each of {TRIES} statements ({reason[:200]})",
+        where,
+        "Run this step again when they are quieter",
+    )
+
+
+def slot_name(table: IcebergTable) -> str:
+    """Return the name that the slot's column has now."""
+    epoch = table.epoch()
+    return SLOT if epoch is None else slot_column(epoch)

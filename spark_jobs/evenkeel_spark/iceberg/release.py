@@ -1,0 +1,101 @@
+"""Release Iceberg tables: take Evenkeel out. No row is written, whatever the size."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+from pyspark.sql import SparkSession
+
+from evenkeel.inspect.half_moved import find_half_moved
+from evenkeel.registry.files.records import ReleaseRecord
+from evenkeel.spec.table_spec import CHANNEL, SLOT, TableSpec
+from evenkeel.table import Table
+from evenkeel_spark.iceberg.placing import slot_name
+from evenkeel_spark.migration.fence import crash_point
+from evenkeel_spark.runtime.command import say
+from evenkeel_spark.tables.delta.state import BEFORE_PROPERTY, TABLE_PROPERTY
+from evenkeel_spark.tables.iceberg.checks import iceberg_table, mend, table_in_errors
+from evenkeel_spark.tables.iceberg.table import BRANCHES, IcebergTable
+from partitioning.errors import FenceError, InputError
+from partitioning.function.sql import quoted
+
+OUR_PROPERTIES = "evenkeel."
+
+
+def release(
+    spark: SparkSession, table: Table, drop_columns: bool = False, dry_run: bool = False
+) -> list[str]:
+    """Release every table of a spec.
+
+    Parameters
+    ----------
+    drop_columns : take slot and channel out, too. Iceberg writes no rows for that
+    dry_run : say what would be done; change nothing
+
+    Returns
+    -------
+    Names of the tables that were released, or would be.
+
+    Raises
+    ------
+    InputError : a table is another spec's
+    FenceError : a rebalance is under way
+    """
+    spec, registry = table.spec, table.registry
+    for run in registry.files.moving_runs() if registry.numbers() else []:
+        if find_half_moved(registry, registry.run(run)) is not None:
+            raise FenceError(f"run {run} is moving rows", registry.run(run).url, mend(spec))
+    found = {name: iceberg_table(spark, spec, name) for name in spec.state}
+    for name, one in found.items():
+        owner = one.properties().get(TABLE_PROPERTY)
+        if owner not in (None, spec.table):
+            raise InputError(
+                f"is a table of {owner!r}", table_in_errors(spec, name), "Correct the spec"
+            )
+    ours = [name for name, one in found.items() if _has_ours(one, drop_columns)]
+    for name in ours:
+        what = "would be released" if dry_run else "releasing"
+        say(f"{name}: {what}{', without slot and channel' if drop_columns else ''}")
+        if not dry_run:
+            _release(spec, name, found[name], drop_columns)
+    if not dry_run and registry.numbers() and not registry.files.released.exists():
+        now = datetime.now(UTC).isoformat("T", "seconds")
+        registry.files.released.write(ReleaseRecord(time=now))
+    return ours
+
+
+def _has_ours(table: IcebergTable, drop_columns: bool) -> bool:
+    properties = any(name.startswith(OUR_PROPERTIES) for name in table.properties())
+    return properties or (drop_columns and table.epoch() is not None)
+
+
+def _release(spec: TableSpec, name: str, table: IcebergTable, drop_columns: bool) -> None:
+    """Release one table. Each step looks whether it is done."""
+    properties = table.properties()
+    if TABLE_PROPERTY in properties:
+        # From here on every job refuses it.
+        table.alter(f"UNSET TBLPROPERTIES ('{TABLE_PROPERTY}')")
+    crash_point("unowned")
+    table.drop_branches(BRANCHES)
+    if drop_columns and CHANNEL in table.schema().names:
+        if CHANNEL in table.partitions():
+            table.alter(f"DROP PARTITION FIELD {CHANNEL}")
+        crash_point("unpartitioned")
+        table.alter(f"DROP COLUMNS ({quoted(slot_name(table))}, {CHANNEL})")
+    crash_point("dropped")
+    kept = json.loads(properties.get(BEFORE_PROPERTY, "{}")).get("properties", {})
+    back = {n: v for n, v in kept.items() if v is not None}
+    gone = [n for n, v in kept.items() if v is None and n in properties]
+    if back:
+        table.set_properties(back)
+    gone += [n for n in properties if n.startswith(OUR_PROPERTIES) and n != TABLE_PROPERTY]
+    if not drop_columns and table.epoch() is not None:
+        # A later adoption, or release, finds that the columns are ours.
+        gone = [n for n in gone if n != BEFORE_PROPERTY]
+    if gone:
+        listed = ", ".join(f"'{n}'" for n in gone)
+        table.alter(f"UNSET TBLPROPERTIES ({listed})")
+    say(f"{name}: released")
+    if not drop_columns:
+        say(f"{name}: {SLOT}_N and {CHANNEL} stay; --drop-columns takes them out")

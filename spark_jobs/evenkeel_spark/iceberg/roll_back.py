@@ -1,0 +1,50 @@
+"""Give up a migration of Iceberg tables: drop its branches, and admit writers again.
+
+No row of main has moved, so none moves back. If the run is decided to publish, it publishes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pyspark.sql import SparkSession
+
+from evenkeel.registry.verdict import PUBLISH, ROLL_BACK, mark, newest_attempt, settle
+from evenkeel_spark.iceberg.migrate import branch_prefix
+from evenkeel_spark.iceberg.verify import publish
+from evenkeel_spark.migration.fence import Migration, crash_point
+from evenkeel_spark.migration.roll_back import decided
+from evenkeel_spark.runtime.command import say
+from evenkeel_spark.tables.iceberg.checks import check_tables
+from evenkeel_spark.tables.iceberg.table import slot_column
+
+
+def roll_back(spark: SparkSession, migration: Migration) -> None:
+    """Bring the tables back to the epoch before. Again: changes nothing.
+
+    Raises
+    ------
+    FenceError : the run was about to publish, and cannot
+    """
+    if decided(migration):
+        return
+    run, digest = migration.run, migration.plan.digest
+    number = newest_attempt(run, digest).number
+    migration = replace(migration, attempt=number)
+    if settle(run, digest, number, ROLL_BACK) == PUBLISH:
+        say("the tables had passed and the epoch was about to be published: publishing it")
+        publish(spark, migration)
+        return
+    mark(run, digest, number, done=False)
+    crash_point("going back")
+    new, old = (slot_column(f.epoch) for f in (migration.after, migration.before))
+    for name, table in check_tables(spark, migration.table.spec).items():
+        if table.epoch() == migration.after.epoch and not decided(migration):
+            table.rename(new, old)
+            crash_point("opened")
+            if decided(migration):
+                # Another run has published it since this looked.
+                table.rename(old, new)
+        table.drop_branches(branch_prefix(migration))
+        say(f"{name}: no row of main had moved")
+    mark(run, digest, number, done=True)

@@ -1,0 +1,137 @@
+"""Checks of a spec's Iceberg tables, before any is touched."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+
+from evenkeel.registry.epochs import Registry
+from evenkeel.spec.table_spec import CHANNEL, TableSpec
+from evenkeel_spark.tables.delta.preflight import ROWS_PROPERTY
+from evenkeel_spark.tables.delta.state import SLOTS_PROPERTY, TABLE_PROPERTY, comparable
+from evenkeel_spark.tables.iceberg.table import IcebergTable, slot_column
+from evenkeel_spark.tables.membership import differing, known_tables
+from partitioning.errors import FenceError, InputError
+from partitioning.function.function import PartitioningFunction
+
+#: Statements that a team may run on a table while Evenkeel keeps it end with this advice.
+FORMAT_VERSION = "3"
+
+
+def iceberg_table(spark: SparkSession, spec: TableSpec, name: str) -> IcebergTable:
+    """Return one state table, as it is now.
+
+    Raises
+    ------
+    SetupError, InputError : as for `IcebergTable.refresh`
+    """
+    found = IcebergTable(spark, spec.state[name].path)
+    found.refresh()
+    return found
+
+
+def table_in_errors(spec: TableSpec, name: str) -> str:
+    """Return a table as errors name it."""
+    return f"{name} ({spec.state[name].path})"
+
+
+def mend(spec: TableSpec) -> str:
+    """Advise the repair of a spec's tables."""
+    return f"Run `evenkeel repair {spec.table}`; with --dry-run it says what it would do"
+
+
+def check_tables(spark: SparkSession, spec: TableSpec) -> dict[str, IcebergTable]:
+    """Return the spec's tables by name; all must be adopted, as the spec has them.
+
+    Raises
+    ------
+    InputError : names the table that is missing, not adopted, of another spec, or changed since
+    """
+    _check_members(spark, spec)
+    found = {}
+    for name, part in spec.state.items():
+        table, where = iceberg_table(spark, spec, name), table_in_errors(spec, name)
+        properties = table.properties()
+        if (owner := properties.get(TABLE_PROPERTY)) is None:
+            raise InputError("is not adopted", where, f"Run `evenkeel adopt {spec.table}`")
+        if owner != spec.table:
+            raise InputError(
+                f"is adopted as a table of {owner!r}",
+                where,
+                "Release it there, or correct the spec",
+            )
+        if (rows := properties.get(ROWS_PROPERTY)) != part.rows:
+            raise InputError(
+                f"is adopted with rows: {rows}, the spec says rows: {part.rows}",
+                where,
+                "Set it back; or release the table, and adopt it again",
+            )
+        if (slots := properties.get(SLOTS_PROPERTY)) != str(spec.slots):
+            raise InputError(
+                f"is adopted with slots = {slots}, the spec says {spec.slots}",
+                where,
+                "The number of slots never changes: set it back",
+            )
+        schema = table.schema()
+        missing = [c for c in (CHANNEL, *spec.key) if c not in schema.names]
+        if missing or table.epoch() is None:
+            raise InputError(
+                f"expected columns slot_N, {CHANNEL} and {', '.join(spec.key)}, found "
+                f"{', '.join(schema.names)}",
+                where,
+                "Bring the missing one back, by its old name",
+            )
+        for field in schema:
+            if not comparable(field.dataType):
+                raise InputError(
+                    f"column {field.name!r} is {field.dataType.simpleString()}: rows with a map or "
+                    "a variant cannot be compared before and after they move",
+                    where,
+                    "Keep it in another table, or as an array of structs",
+                )
+        found[name] = table
+    return found
+
+
+def check_admits(
+    spec: TableSpec, tables: dict[str, IcebergTable], function: PartitioningFunction
+) -> None:
+    """Refuse tables that another epoch's writers write.
+
+    Raises
+    ------
+    FenceError : names the table and its column
+    """
+    for name, table in tables.items():
+        if (found := table.epoch()) != function.epoch:
+            raise FenceError(
+                f"has the column slot_{found}, expected {slot_column(function.epoch)}: a rebalance "
+                "is under way, or was broken off",
+                table_in_errors(spec, name),
+                mend(spec),
+            )
+
+
+def _check_members(spark: SparkSession, spec: TableSpec) -> None:
+    """Refuse a spec with other tables than the registry knows, as for Delta tables."""
+    registry = Registry(spec.registry)
+    known = known_tables(registry)
+    if not known:
+        return
+    unknown, missing = differing(spec, known)
+    if unknown:
+        raise InputError(
+            f"epoch {registry.current().number} knows no state table {unknown[0]!r}",
+            table_in_errors(spec, unknown[0]),
+            "Take it out of the spec, or give it a spec and a registry of its own",
+        )
+    for name in missing:
+        table = IcebergTable(spark, known[name])
+        table.refresh()
+        # One that was released alone is the team's.
+        if table.properties().get(TABLE_PROPERTY) == spec.table:
+            raise InputError(
+                f"epoch {registry.current().number} has state table {name!r}, and the spec has not",
+                f"{name} ({known[name]})",
+                "Put it back into the spec: its rows have to move with the others; or release it "
+                "with a spec of that table alone",
+            )

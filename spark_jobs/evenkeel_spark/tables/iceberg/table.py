@@ -1,0 +1,323 @@
+"""One Iceberg table: its snapshots, branches, columns and properties.
+
+All is SQL of Iceberg's Spark extensions, but for one commit of the schema: SQL gives a column no
+default. Another program may have committed meanwhile, and Spark caches tables. So each look begins
+with `refresh`.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from evenkeel.registry.iceberg_read import iceberg_name
+from evenkeel.registry.iceberg_read import slot_column as slot_column
+from evenkeel.spec.table_spec import CHANNEL, SLOT
+from evenkeel_spark.tables.delta.state import properties_sql
+from evenkeel_spark.tables.delta.write_session import active_session, own_session
+from evenkeel_spark.tables.spark_errors import JAVA_ERRORS, SPARK_ERRORS
+from partitioning.errors import FenceError, InputError, SetupError
+from partitioning.function.sql import quoted
+
+Result = TypeVar("Result")
+
+MAIN = "main"
+#: Names of our branches begin so.
+BRANCHES = "evenkeel_"
+#: Value of the slot and the channel of rows from before a table was adopted.
+UNPLACED = -1
+#: Prefix of what our commits say of themselves in the summary of their snapshot.
+SUMMARY = "evenkeel."
+#: Times that a small commit is tried again after another writer was first.
+TRIES = 20
+_SLOT = re.compile(rf"{SLOT}_(\d+)")
+_SNAPSHOT_PROPERTY = "spark.sql.iceberg.snapshot-property."
+#: Parts of the messages of a commit that another writer has beaten.
+_LOST = ("CommitFailedException", "ValidationException", "Cannot commit", "not an ancestor")
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """One commit of an Iceberg table.
+
+    Parameters
+    ----------
+    number, parent : its id, and that of the one before; no parent: the first one
+    operation : append, overwrite, replace or delete
+    summary : what the commit says of itself
+    """
+
+    number: int
+    parent: int | None
+    operation: str
+    summary: Mapping[str, str]
+
+    def count(self, name: str) -> int:
+        """Return a number of the summary; 0: it has none."""
+        return int(self.summary.get(name, 0))
+
+
+def lost(error: Exception) -> bool:
+    """Return whether a commit failed because another writer was first."""
+    return any(part in str(error) for part in _LOST)
+
+
+@dataclass(frozen=True)
+class IcebergTable:
+    """An Iceberg table by its name, such as lake.sales.orders."""
+
+    spark: SparkSession
+    name: str
+
+    @property
+    def sql(self) -> str:
+        """The name as SQL has it."""
+        return iceberg_name(self.name)
+
+    def refresh(self) -> None:
+        """Forget what Spark has cached of the table, and see that it is an Iceberg table.
+
+        Raises
+        ------
+        SetupError : Spark has no such catalog
+        InputError : there is no such table, or it is of another format
+        """
+        catalog = self.name.partition(".")[0]
+        if self.spark.conf.get(f"spark.sql.catalog.{catalog}", None) is None:
+            raise SetupError(
+                f"Spark has no catalog {catalog!r}",
+                self.name,
+                f"Set spark.sql.catalog.{catalog} to org.apache.iceberg.spark.SparkCatalog, with "
+                "its type and warehouse, and put Iceberg's runtime among Spark's jars",
+            )
+        try:
+            self.spark.sql(f"REFRESH TABLE {self.sql}")
+            provider = self.spark.sql(f"DESCRIBE TABLE EXTENDED {self.sql}")
+            found = provider.where("col_name = 'Provider'").first()
+        except SPARK_ERRORS as error:
+            said = str(error).strip().splitlines()[0]
+            if "TABLE_OR_VIEW_NOT_FOUND" in said or "SCHEMA_NOT_FOUND" in said:
+                raise InputError("there is no such table", self.name, "Correct the path") from error
+            raise SetupError(
+                f"its catalog does not answer ({said[:200]})",
+                self.name,
+                "See whether the catalog runs, and whether Spark's settings of it are right",
+            ) from error
+        if found is None or str(found["data_type"]).lower() != "iceberg":
+            raise InputError(
+                f"expected an Iceberg table, found {found and found['data_type']}",
+                self.name,
+                "Correct the path, or leave out format: iceberg",
+            )
+
+    def schema(self) -> StructType:
+        """Return the columns."""
+        return self.spark.table(self.sql).schema
+
+    def properties(self) -> dict[str, str]:
+        """Return the properties."""
+        return {
+            r["key"]: r["value"] for r in self.spark.sql(f"SHOW TBLPROPERTIES {self.sql}").collect()
+        }
+
+    def partitions(self) -> list[str]:
+        """Return the partition fields, such as `days(at)`, in order."""
+        rows = self.spark.sql(f"DESCRIBE TABLE EXTENDED {self.sql}").collect()
+        found, inside = [], False
+        for name, kind, _ in rows:
+            if name in ("# Partitioning", "# Partition Information"):
+                inside = True
+            elif inside and (not name or (name.startswith("# ") and name != "# col_name")):
+                break
+            elif inside and name != "# col_name":
+                found.append(kind if name.startswith("Part ") else name)
+        return found
+
+    def epoch(self) -> int | None:
+        """Return the epoch that the slot's column names; None: the table has no such column."""
+        found = [m for name in self.schema().names if (m := _SLOT.fullmatch(name))]
+        return int(found[0][1]) if found else None
+
+    def refs(self) -> dict[str, int]:
+        """Return the snapshot of each branch and tag."""
+        rows = self.spark.sql(f"SELECT name, snapshot_id FROM {self.sql}.refs").collect()
+        return {r[0]: r[1] for r in rows}
+
+    def head(self) -> int:
+        """Return the newest snapshot of main.
+
+        Raises
+        ------
+        InputError : nothing was ever written to the table
+        """
+        if (found := self.refs().get(MAIN)) is None:
+            raise InputError("has no snapshot yet", self.name, "Write its first rows")
+        return found
+
+    def since(self, known: int, head: int | None = None) -> list[Snapshot] | None:
+        """Return the commits that led from one snapshot to another, oldest first.
+
+        Parameters
+        ----------
+        head : the newest of them; None: that of main
+
+        Returns
+        -------
+        None: `known` is no ancestor, so the table was rolled back or made again. If snapshots in
+        between have expired, those that are left.
+        """
+        listed = self.spark.sql(
+            f"SELECT snapshot_id, parent_id, operation, summary FROM {self.sql}.snapshots"
+        ).collect()
+        by_number = {r[0]: Snapshot(r[0], r[1], r[2], r[3] or {}) for r in listed}
+        found: list[Snapshot] = []
+        at: int | None = self.head() if head is None else head
+        while at != known:
+            if at is None:
+                return None
+            if at not in by_number:
+                # It has expired, as may have the one that is asked for.
+                return None if known in by_number else found[::-1]
+            found.append(by_number[at])
+            at = by_number[at].parent
+        return found[::-1]
+
+    def descends(self, known: int) -> bool:
+        """Return whether main is at a snapshot or has come from it."""
+        found = self.since(known)
+        return found is not None and (found[0].parent if found else self.head()) == known
+
+    def rows(self, at: int | str | None = None) -> DataFrame:
+        """Read rows with the slot's column called `slot`.
+
+        Parameters
+        ----------
+        at : snapshot, or name of a branch; None: main
+        """
+        when = "" if at is None else f" VERSION AS OF {at if isinstance(at, int) else repr(at)}"
+        found = self.spark.sql(f"SELECT * FROM {self.sql}{when}")
+        for name in found.columns:
+            if _SLOT.fullmatch(name):
+                found = found.withColumnRenamed(name, SLOT)
+        return found
+
+    def files(self) -> DataFrame:
+        """List the data files of main: rows, size (bytes)."""
+        return self.spark.sql(
+            f"SELECT record_count AS rows, file_size_in_bytes AS size FROM {self.sql}.data_files"
+        )
+
+    def bytes_per_row(self) -> float:
+        """Return the bytes of Parquet per written row; 0: there are no rows."""
+        total = self.files().agg(F.sum("size"), F.sum("rows")).first()
+        return float(total[0]) / float(total[1]) if total and total[1] else 0.0
+
+    def create_branch(self, branch: str, at: int) -> None:
+        """Make a branch at a snapshot."""
+        self.alter(f"CREATE BRANCH {quoted(branch)} AS OF VERSION {at}")
+
+    def drop_branches(self, prefix: str) -> None:
+        """Drop the branches whose names begin so."""
+        for name in self.refs():
+            if name.startswith(prefix):
+                self.alter(f"DROP BRANCH IF EXISTS {quoted(name)}")
+
+    def call(self, procedure: str, arguments: Mapping[str, str]) -> Row | None:
+        """Call a procedure of the table's catalog, and return its first row.
+
+        Parameters
+        ----------
+        arguments : SQL by name, beside the table
+        """
+        catalog, _, rest = self.name.partition(".")
+        given = {"table": f"'{rest}'", **arguments}
+        listed = ", ".join(f"{name} => {sql}" for name, sql in given.items())
+        return self.spark.sql(f"CALL {quoted(catalog)}.system.{procedure}({listed})").first()
+
+    def follow(self, branch: str) -> bool:
+        """Let main follow a branch; False: main has moved since the branch was made."""
+        self.refresh()
+        try:
+            self.call("fast_forward", {"branch": f"'{MAIN}'", "to": f"'{branch}'"})
+        except SPARK_ERRORS as error:
+            if lost(error):
+                return False
+            raise
+        return True
+
+    def alter(self, what: str) -> None:
+        """Change columns, properties or branches in one commit that writes no rows."""
+        self.small_commit(lambda: self.spark.sql(f"ALTER TABLE {self.sql} {what}"))
+
+    def set_properties(self, wanted: Mapping[str, str]) -> None:
+        """Set table properties."""
+        self.alter(f"SET TBLPROPERTIES {properties_sql(wanted)}")
+
+    def rename(self, old: str, new: str) -> None:
+        """Rename a column, unless it has the new name."""
+
+        def once() -> None:
+            names = self.schema().names
+            if new not in names or old in names:
+                self.spark.sql(
+                    f"ALTER TABLE {self.sql} RENAME COLUMN {quoted(old)} TO {quoted(new)}"
+                )
+
+        self.small_commit(once)
+
+    def add_columns(self, epoch: int) -> None:
+        """Add slot and channel, which a writer has to give; rows from before have UNPLACED."""
+        jvm: Any = self.spark._jvm
+        # Spark's SQL gives a new column of an Iceberg table no default, and makes it nullable.
+        found = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(
+            self.spark._jsparkSession, self.name
+        )
+        kind = jvm.org.apache.iceberg.types.Types.IntegerType.get()
+        unplaced = jvm.org.apache.iceberg.expressions.Expressions.lit(UNPLACED)
+        change = found.updateSchema()
+        for name in (slot_column(epoch), CHANNEL):
+            change = change.addRequiredColumn(name, kind, "Evenkeel's", unplaced)
+        for name in (slot_column(epoch), CHANNEL):
+            change = change.updateColumnDefault(name, None)
+        change.commit()
+        self.refresh()
+
+    def write(self, meta: Mapping[str, object], statement: Callable[[SparkSession], Any]) -> None:
+        """Run a statement whose snapshot says of itself what `meta` has.
+
+        It runs in a session of its own, so that no other thread's commits say it, too.
+        """
+        own = own_session(self.spark)
+        for name, value in meta.items():
+            own.conf.set(f"{_SNAPSHOT_PROPERTY}{SUMMARY}{name}", str(value))
+        with active_session(own):
+            statement(own)
+
+    def small_commit(self, what: Callable[[], Result]) -> Result:
+        """Run a commit that scans no row, and run it again while another writer is first.
+
+        Raises
+        ------
+        FenceError : it has lost `TRIES` times
+        """
+        for attempt in range(TRIES):
+            self.refresh()
+            try:
+                return what()
+            except (*SPARK_ERRORS, *JAVA_ERRORS) as error:
+                if not lost(error):
+                    raise
+                reason = str(error).strip().splitlines()[0]
+            time.sleep(min(2.0, 0.05 * 2**attempt))
+        raise FenceError(
+            f"other writers were first {TRIES} times ({reason[:200]})",
+            self.name,
+            "Run this step again when they are quieter",
+        )
