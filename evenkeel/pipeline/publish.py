@@ -37,8 +37,8 @@ def publish_checked(
 
     Raises
     ------
-    FenceError : what `look` or `land` raises, the run was rolled back, or another epoch was published since
-        the plan was made
+    FenceError : what `look` or `land` raises, the run was rolled back, or another epoch was
+        published since the plan was made
     GateError : the tables did not pass
     """
     if registry.published(made.function.epoch, made.digest):

@@ -88,8 +88,8 @@ class StateTable(Strict):
     """
 
     path: Place = Field(
-        description="folder of the Delta table, relative to the spec's folder; of an Iceberg table, "
-        "its name with catalog and namespace, such as `lake.sales.orders`"
+        description="folder of the Delta table, relative to the spec's folder; of an Iceberg "
+        "table, its name with catalog and namespace, such as `lake.sales.orders`"
     )
     format: Literal["delta", "iceberg"] = Field(
         "delta", description="how it is stored; iceberg: with `rows` only"

@@ -29,6 +29,8 @@ from partitioning.strategies.options import check_options, production_problem
 
 #: Columns that Evenkeel adds to every state table.
 CHANNEL, SLOT = "channel", "slot"
+#: Fields for Delta tables. Rows of Iceberg tables move on a branch, so no move is in parts.
+DELTA_ONLY = {"batch", "batch_files", "rate", "rate_rows", "fence"}
 #: Most channels of a spec. Loads, shares and charts are arrays of this length.
 MAX_CHANNELS = 100_000
 
@@ -251,13 +253,8 @@ class TableSpec(Strict):
             )
         if len({table.format for table in self.state.values()}) > 1:
             raise ValueError("state: expected one format; give the others a spec of their own")
-        if self.iceberg:
-            # A move is hidden on a branch until it is whole. So there is nothing to spread.
-            for part in ("batch", "batch_files", "rate", "rate_rows"):
-                if getattr(self, part) is not None:
-                    raise ValueError(f"{part}: is for Delta tables; leave it out")
-            if self.fence != "key":
-                raise ValueError("fence: is for Delta tables; leave it out")
+        if self.iceberg and (fields := sorted(DELTA_ONLY & self.model_fields_set)):
+            raise ValueError(f"{fields[0]}: is for Delta tables; leave it out")
         for part in ("split", "watch"):
             if kinds == {True} and getattr(self, part) is not None:
                 raise ValueError(
@@ -284,9 +281,8 @@ class TableSpec(Strict):
         for table, state in self.state.items():
             for name, column in state.columns.items():
                 where = f"state.{table}.columns.{name}"
-                named.append((f"{where}.of", column.of))
-                if column.merge == "last":
-                    named.append((f"{where}.by", self.last_by(column)))
+                by = self.last_by(column) if column.merge == "last" else None
+                named += [(f"{where}.of", column.of), (f"{where}.by", by)]
         found: dict[str, str] = {}
         for field, column in named:
             if column is not None:

@@ -41,7 +41,7 @@ from partitioning.strategies.hashing import first_function
 
 #: Times that a table is rewritten because others wrote meanwhile.
 REWRITES = 3
-#: Part of a table's rows that one UPDATE may place, where a rewrite was broken off. More: a rewrite.
+#: Part of a table's rows that one UPDATE may place. If more are elsewhere, all are written again.
 FEW = 0.1
 #: A move writes moved rows and deletion vectors, and no row that stays.
 UPDATE_MODE = "write.update.mode"
@@ -70,8 +70,8 @@ class Survey:
         """Yield what a person wants to know before a rewrite, a line each."""
         yield f"{self.name}: {self.rows:,} rows, {self.size:,} bytes in {self.files:,} files"
         yield (
-            f"{self.name}: would get the columns slot_N and {CHANNEL}, a partition field {CHANNEL}, "
-            "and one snapshot in which all rows are written again"
+            f"{self.name}: would get the columns slot_N and {CHANNEL}, and a partition field "
+            f"{CHANNEL}; one snapshot would write all rows again"
         )
         for problem in self.problems:
             yield f"{self.name}: cannot be adopted: {problem}"

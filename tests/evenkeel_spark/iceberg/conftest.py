@@ -50,5 +50,6 @@ def team(lake: SparkSession, tmp_path: Path) -> World:
     write = orders.repartition(3).writeTo("lake.db.orders").using("iceberg")
     write.tableProperty("format-version", "3").partitionedBy(F.col("day")).create()
     profiles = events.groupBy("dest").agg(F.max("miles").alias("most"))
-    profiles.writeTo("lake.db.profiles").using("iceberg").tableProperty("format-version", "3").create()
+    write = profiles.writeTo("lake.db.profiles").using("iceberg")
+    write.tableProperty("format-version", "3").create()
     return made
