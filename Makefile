@@ -1,7 +1,7 @@
 # Evenkeel. `make` lists what there is. Everything made stays in this folder: .venv, .jars, .run.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup run up test test-slow matrix cluster chaos soak fuzz model lint audit bench papers papers-quick shots lock wheel reference docs docs-serve docs-version image clean distclean
+.PHONY: help setup run up test test-slow matrix iceberg cluster chaos soak fuzz model lint audit bench papers papers-quick shots lock wheel reference docs docs-serve docs-version image clean distclean
 ARGS ?=
 
 PY := .venv/bin/python
@@ -41,6 +41,9 @@ test-slow: setup .venv/docs/.installed ## the slow tests, which CI runs, too: wh
 
 matrix: .venv/.installed ## the state and DAG tests on each Spark, Airflow and Python that is claimed (ARGS=--write for the docs)
 	@$(PY) -m tests.matrix $(ARGS)
+
+iceberg: .venv/.installed ## the tests of Iceberg tables, on Spark 4.1 in an environment of their own
+	@$(PY) -m tests.matrix spark-4.1_airflow-3.2_python-3.12 --python 3.11 --group Iceberg $(ARGS)
 
 cluster: setup ## Airflow on PostgreSQL, Spark on two workers, data on an S3 that stalls; then jobs on YARN, data on HDFS
 	@setup/cluster.sh

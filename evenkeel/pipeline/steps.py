@@ -14,7 +14,7 @@ from evenkeel.registry.epochs import Epoch, Registry
 from evenkeel.registry.files.records import Html, ParamsRecord
 from evenkeel.registry.files.run_files import RunFiles
 from evenkeel.registry.verdict import read_rolled_back
-from evenkeel.runs.params import Throttling, goes_back, requested_throttling
+from evenkeel.runs.params import Throttling, check_params, goes_back, requested_throttling
 from evenkeel.runs.planning import decision_for, plan_back, plan_next
 from evenkeel.runs.prediction import keep_prediction
 from evenkeel.spec.loading import load_spec
@@ -54,6 +54,7 @@ def decide(spec_path: str, run_id: str, params: Params) -> Decision:
     FenceError : an epoch was published since the profile was learned
     """
     spec, registry, run = open_run(spec_path, run_id)
+    check_params(spec, params)
     epoch, profile, *_ = _read_profile(registry, run)
     decision = decision_for(spec, registry, epoch, profile, params)
     run.params.write(ParamsRecord(**params.model_dump(mode="json")))

@@ -11,7 +11,7 @@ from partitioning.function.sql import quoted
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: What the snapshot of a move says of itself: the epoch that it leads to.
+#: In the summary of a move's snapshot: the epoch that it leads to.
 EPOCH_SUMMARY = "evenkeel.epoch"
 
 

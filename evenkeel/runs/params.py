@@ -9,6 +9,7 @@ from evenkeel.registry.files.records import ChannelRecord, ParamsRecord
 from evenkeel.registry.files.run_files import RunFiles
 from evenkeel.spec.run_params import Params
 from evenkeel.spec.table_spec import TableSpec
+from partitioning.errors import InputError
 from partitioning.function.function import Channel
 
 
@@ -63,6 +64,23 @@ class Throttling(NamedTuple):
 def throttle_for(spec: TableSpec, run: RunFiles) -> Throttling:
     """Return the limits of a run's migration: those of its parameters, else of the spec."""
     return requested_throttling(spec, run.params.find() or Params())
+
+
+def check_params(spec: TableSpec, params: Params) -> None:
+    """Refuse limits on the commits of a move where it is one commit on a branch.
+
+    Raises
+    ------
+    InputError : names the first of them
+    """
+    if spec.iceberg and (
+        given := [n for n in Throttling._fields if getattr(params, n) is not None]
+    ):
+        raise InputError(
+            "is for Delta tables: rows of Iceberg tables move in one commit on a branch",
+            given[0],
+            "Leave it out",
+        )
 
 
 def requested_throttling(spec: TableSpec, params: Params | ParamsRecord) -> Throttling:

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -36,12 +37,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     names = [cell.name for cell in CELLS]
     parser.add_argument("cells", nargs="*", metavar="CELL", help=", ".join(names))
     parser.add_argument("--group", action="append", choices=list(GROUPS))
+    parser.add_argument("--python", help="series to run the cells on, in place of their own")
     parser.add_argument("--write", action="store_true", help="put the table into the docs")
     asked = parser.parse_args(argv)
     if unknown := set(asked.cells) - set(names):
         parser.error(f"no such cell: {', '.join(sorted(unknown))}; there are {', '.join(names)}")
     results = [
-        run(cell, asked.group or list(GROUPS))
+        run(replace(cell, python=asked.python or cell.python), asked.group or list(GROUPS))
         for cell in CELLS
         if cell.name in (asked.cells or names)
     ]

@@ -30,8 +30,9 @@ def steps(spark: SparkSession, table: Table) -> Iterator[tuple[str, Callable[[],
     InputError : a table is not as the spec has it
     FenceError : a migration is under way
     """
-    spec, function, registry = table.spec, table.epoch().function, table.registry
+    spec, registry = table.spec, table.registry
     tables = check_tables(spark, spec)
+    function = table.epoch().function
     for run in registry.files.moving_runs():
         if find_half_moved(registry, registry.run(run)) is not None:
             raise FenceError(f"run {run} is moving rows", registry.run(run).url, mend(spec))

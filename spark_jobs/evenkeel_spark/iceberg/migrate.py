@@ -101,7 +101,7 @@ def move(migration: Migration, name: str, table: IcebergTable, step: str) -> Tab
 
     Returns
     -------
-    What was done. `before` is the snapshot of main, and `after` that of the branch.
+    The record of it. `before` is the snapshot of main, and `after` that of the branch.
     """
     fence(migration, name, table)
     began = time.monotonic()

@@ -1,1 +1,1 @@
-"""What is read from and written to an Iceberg table."""
+"""Reads and writes of an Iceberg table."""

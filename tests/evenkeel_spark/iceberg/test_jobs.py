@@ -1,0 +1,111 @@
+"""The jobs on Iceberg tables as Airflow starts them, and their errors in one line."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+
+from evenkeel.pipeline import steps
+from evenkeel.spec.run_params import Params
+from evenkeel_spark.jobs import (
+    adopt,
+    apply_window,
+    learn,
+    maintain,
+    migrate,
+    repair,
+    roll_back,
+    verify,
+)
+from partitioning.errors import InputError
+from tests.conftest import World
+from tests.evenkeel_spark.iceberg.test_life import both, placed
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def jobs(
+    spark: SparkSession, lake: SparkSession, team: World, monkeypatch: pytest.MonkeyPatch
+) -> World:
+    """Let the jobs have the session with the catalog."""
+    monkeypatch.setattr("evenkeel_spark.runtime.command.session", lambda name: lake)
+    return team
+
+
+def test_a_whole_life_by_the_jobs(lake: SparkSession, jobs: World) -> None:
+    before, spec = both(lake), ["--spec", jobs.spec_path]
+    assert adopt.main([*spec, "--dry-run"]) == 0
+    assert (
+        not jobs.table.registry.numbers() and "channel" not in lake.table("lake.db.orders").columns
+    )
+    assert adopt.main(spec) == 0
+    for name, end in (("r1", roll_back), ("r2", verify)):
+        run = [*spec, "--run", name]
+        assert learn.main(run) == 0
+        steps.decide(jobs.spec_path, name, asked := Params(force=True, capacities=(1, 1, 1, 0.3)))
+        digest = steps.plan(jobs.spec_path, name, asked)
+        steps.validate_plan(jobs.spec_path, name)
+        for job in (migrate, end):
+            assert job.main([*run, "--digest", digest]) == 0
+        assert placed(lake, jobs)
+    steps.publish(jobs.spec_path, "r2")
+    steps.report(jobs.spec_path, "r2")
+    assert jobs.table.epoch().number == 1
+    for job in (repair, maintain):
+        assert job.main(spec) == 0
+    assert jobs.table.snapshot(lake).rows["orders"].count() == len(before["orders"])
+    assert "slot_1" in jobs.table.state("profiles", spark=lake).columns
+    assert adopt.main([*spec, "--release", "--drop-columns"]) == 0
+    assert both(lake) == before
+
+
+@pytest.mark.parametrize(
+    ("job", "more", "said"),
+    [
+        (apply_window, ["--start", "2026-01-01", "--end", "2026-01-02"], "the team"),
+        (maintain, ["--forget", "AAA"], "deletes no rows of Iceberg tables yet"),
+        (maintain, [], "is not adopted"),
+    ],
+)
+def test_what_cannot_be_is_one_line(
+    lake: SparkSession, jobs: World, job, more, said, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert job.main(["--spec", jobs.spec_path, *more]) == 2
+    (line,) = (x for x in capsys.readouterr().err.splitlines() if "evenkeel: error" in x)
+    assert said in line
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("lake.db.none", "there is no such table"),
+        ("sea.db.orders", "Spark has no catalog 'sea'"),
+    ],
+)
+def test_a_wrong_name_is_one_line(
+    lake: SparkSession, jobs: World, path: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world = jobs.respec(state={"orders": {"path": path, "format": "iceberg", "rows": "many"}})
+    assert adopt.main(["--spec", world.spec_path]) != 0
+    (line,) = (x for x in capsys.readouterr().err.splitlines() if "evenkeel: error" in x)
+    assert said in line
+
+
+def test_format_two_is_refused(
+    lake: SparkSession, jobs: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake.sql("CREATE TABLE lake.db.old USING iceberg AS SELECT * FROM lake.db.orders")
+    world = jobs.respec(
+        state={"orders": {"path": "lake.db.old", "format": "iceberg", "rows": "many"}}
+    )
+    assert adopt.main(["--spec", world.spec_path]) == 2
+    assert "no deletion vectors" in capsys.readouterr().err
+    assert not world.table.registry.numbers()
+
+
+def test_limits_on_commits_are_refused(lake: SparkSession, jobs: World) -> None:
+    assert adopt.main(["--spec", jobs.spec_path]) == 0
+    assert learn.main(["--spec", jobs.spec_path, "--run", "r1"]) == 0
+    with pytest.raises(InputError, match="is for Delta tables"):
+        steps.decide(jobs.spec_path, "r1", Params(force=True, batch=1000))
