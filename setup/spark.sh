@@ -15,9 +15,9 @@ printf '%s\n' "$SPARK_HOME" >.jars/spark_home
 delta=io.delta:delta-spark_$(.venv/bin/python -c 'import importlib.metadata as m, pyspark
 print(pyspark.__version__.rpartition(".")[0] + "_2.13:" + m.version("delta-spark"))')
 
-# Iceberg's runtime is built for a series of Spark, too: for 4.2 there is none yet.
+# Iceberg's runtime is built for a series of Spark, too. For 4.2 there is none yet.
 series=$(.venv/bin/python -c 'import pyspark; print(pyspark.__version__.rpartition(".")[0])')
-case $series in 4.0 | 4.1) iceberg=org.apache.iceberg:iceberg-spark-runtime-${series}_2.13:1.12.0 ;; *) iceberg= ;; esac
+case $series in 4.1) iceberg=org.apache.iceberg:iceberg-spark-runtime-${series}_2.13:1.12.0 ;; *) iceberg= ;; esac
 
 say() { printf 'set-up: %s\n' "$*"; }
 quietly() { "$@" >.run/setup.log 2>&1 || { cat .run/setup.log >&2; return 1; }; }

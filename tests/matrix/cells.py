@@ -75,7 +75,11 @@ GROUPS: dict[str, list[str]] = {
     "adopt": [f"{_SPARK}/adoption/test_adopt.py"],
     "release": [f"{_SPARK}/adoption/test_release.py"],
     # Where there is no runtime of Iceberg, as on Spark 4.2, these are skipped.
-    "Iceberg": ["tests/evenkeel_spark/iceberg"],
+    "Iceberg": [
+        f"{_SPARK}/iceberg/test_life.py",
+        f"{_SPARK}/iceberg/test_jobs.py",
+        f"{_SPARK}/iceberg/test_joins.py",
+    ],
     "DAGs": [
         "tests/evenkeel_airflow/test_dags.py",
         "tests/evenkeel_airflow/test_loading.py",
