@@ -215,7 +215,7 @@ class RegistryFiles(Folder):
 
     def claim(self, number: int) -> StoredFile[Claim]:
         """Return the file that names the one plan that may publish an epoch of Iceberg tables."""
-        return StoredFile(self, f"{CLAIMS}/{number:08d}.json", Claim)
+        return StoredFile(self, f"{CLAIMS}/{number}.json", Claim)
 
     def spec_channels(self, digest: str) -> StoredFile[list[ChannelRecord]]:
         """Return the file with the spec's channels when the plan of that digest was published.
