@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from evenkeel.extras import require_packages
 from evenkeel.registry.consistent_read import (
+    EXPIRED,
     TOO_OLD,
     Snapshot,
     consistent_snapshot,
@@ -17,8 +18,7 @@ from evenkeel.registry.consistent_read import (
     iceberg_snapshot,
 )
 from evenkeel.registry.epochs import Epoch, Registry
-from evenkeel.registry.iceberg_read import iceberg_name
-from evenkeel.registry.state_view import kinds, one_row_a_key, sql_name
+from evenkeel.registry.state_view import iceberg_name, kinds, one_row_a_key, sql_name
 from evenkeel.spec.loading import find_spec, load_spec
 from evenkeel.spec.parts import StateTable
 from evenkeel.spec.table_spec import TableSpec
@@ -107,7 +107,8 @@ class Table:
         try:
             yield
         except PySparkException as error:
-            if number is None or error.getCondition() not in TOO_OLD:
+            gone = error.getCondition() in TOO_OLD or EXPIRED in str(error)
+            if number is None or not gone:
                 raise
             raise InputError(
                 f"the version of epoch {number} cannot be read any more: versions stay readable "

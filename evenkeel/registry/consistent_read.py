@@ -11,9 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from evenkeel.registry import iceberg_read
 from evenkeel.registry.epochs import Epoch
-from evenkeel.registry.state_view import sql_name
+from evenkeel.registry.state_view import iceberg_name, sql_name
 from partitioning.errors import FenceError
 from partitioning.function.sql import OURS, epoch_name
 
@@ -25,7 +24,11 @@ TOO_OLD = {
     "DELTA_UNSUPPORTED_TIME_TRAVEL_BEYOND_DELETED_FILE_RETENTION_DURATION",
     "DELTA_VERSION_NOT_FOUND",
 }
+#: Part of Iceberg's message for a snapshot that has expired.
+EXPIRED = "Cannot find snapshot"
 _CONSTRAINT = "delta.constraints."
+#: In the summary of an Iceberg move's snapshot: the epoch that it leads to.
+EPOCH_SUMMARY = "evenkeel.epoch"
 _ADD, _DROP = "ADD CONSTRAINT", "DROP CONSTRAINT"
 #: Times to look again if constraints change meanwhile; commits to read at first; and the factor by
 #: which to read more if these do not reach back far enough.
@@ -75,16 +78,39 @@ def consistent_snapshot(spark: SparkSession, epoch: Epoch, paths: Mapping[str, s
 
 def iceberg_snapshot(spark: SparkSession, epoch: Epoch, paths: Mapping[str, str]) -> Snapshot:
     """Read Iceberg tables as of an epoch. Parameters and errors are as above."""
-    versions = {
-        name: iceberg_read.newest_under(spark, p, epoch.number) for name, p in paths.items()
-    }
+    versions = {name: snapshot_under(spark, path, epoch, name) for name, path in paths.items()}
     rows = {
-        name: spark.sql(
-            f"SELECT * FROM {iceberg_read.iceberg_name(path)} VERSION AS OF {versions[name]}"
-        )
+        name: spark.sql(f"SELECT * FROM {iceberg_name(path)} VERSION AS OF {versions[name]}")
         for name, path in paths.items()
     }
     return Snapshot(epoch, rows, versions)
+
+
+def snapshot_under(spark: SparkSession, path: str, epoch: Epoch, name: str) -> int:
+    """Return the newest snapshot of main whose rows are where an epoch's function puts them.
+
+    A move of rows comes to main in one commit, which names the epoch that it leads to.
+
+    Raises
+    ------
+    FenceError : it has expired
+    """
+    table = iceberg_name(path)
+    spark.sql(f"REFRESH TABLE {table}")
+    head = spark.sql(f"SELECT snapshot_id FROM {table}.refs WHERE name = 'main'").collect()
+    rows = spark.sql(f"SELECT snapshot_id, parent_id, summary FROM {table}.snapshots").collect()
+    known = {r[0]: (r[1], int((r[2] or {}).get(EPOCH_SUMMARY, 0))) for r in rows}
+    at, landed, chain = head[0][0] if head else None, epoch.tables.get(name), []
+    # Snapshots from before this epoch may name epochs of another registry.
+    while at in known and not (chain and landed and chain[-1] == landed.version):
+        chain.append(at)
+        at = known[at][0]
+    # All that came after the first move to a later epoch stands by that epoch.
+    later = [i for i, number in enumerate(chain) if known[number][1] > epoch.number]
+    first = later[-1] + 1 if later else 0
+    if first >= len(chain):
+        raise _none_left(path, epoch.number)
+    return int(chain[first])
 
 
 def _read(spark: SparkSession, path: str, version: int, epoch: int) -> DataFrame:

@@ -20,12 +20,11 @@ from cachetools import LRUCache, cached
 
 from evenkeel.extras import require_packages
 from evenkeel.registry.files.folder import Folder
-from evenkeel.registry.files.migration_records import Claim
 from evenkeel.registry.files.records import EpochRecord
 from evenkeel.registry.files.run_files import EpochFiles, RegistryFiles, RunFiles
 from evenkeel.registry.files.stored_file import parse
-from evenkeel.registry.iceberg_read import slot_column
 from evenkeel.registry.run_folder import safe_name
+from evenkeel.registry.state_view import slot_column
 from evenkeel.registry.store import RESTORE, Store
 from partitioning.errors import DamagedError, FenceError, InputError
 from partitioning.function.canonical import digest
@@ -260,24 +259,6 @@ class Registry:
         known = self.numbers()
         there = bool(known) and number <= known[-1]
         return there and self.epoch(number).plan_digest == plan_digest
-
-    def claim(self, number: int, plan_digest: str) -> None:
-        """Claim an epoch for a plan, before its rows come to readers. Again: changes nothing.
-
-        Raises
-        ------
-        FenceError : another plan has claimed it
-        """
-        file = self.files.claim(number)
-        try:
-            file.create(Claim(digest=plan_digest))
-        except FileExistsError:
-            if (other := file.read().digest) != plan_digest:
-                raise FenceError(
-                    f"plan {other[:12]} is about to publish epoch {number}",
-                    file.path,
-                    "Let its run end, or run repair; then start a new run",
-                ) from None
 
     def run(self, name: str) -> RunFiles:
         """Return the folder of a run, even if it is empty or missing."""

@@ -23,6 +23,19 @@ def sql_name(path: str) -> str:
     return f"delta.{quoted(path)}"
 
 
+def iceberg_name(path: str) -> str:
+    """Return an Iceberg table's name as SQL has it."""
+    return ".".join(quoted(part) for part in path.split("."))
+
+
+def slot_column(epoch: int) -> str:
+    """Return the name of the slot's column in Iceberg tables while an epoch is in force.
+
+    The name is the fence: a writer that routes by another epoch names a column that is not there.
+    """
+    return f"{SLOT}_{epoch}"
+
+
 def merged(table: StateTable) -> dict[str, str]:
     """Return the SQL aggregate of partial values for each state column."""
     return {name: merges()[c.merge].every(quoted(name)) for name, c in table.columns.items()}

@@ -12,12 +12,14 @@ from dataclasses import dataclass
 
 from evenkeel.registry.files.migration_records import (
     AttemptNumber,
+    Claim,
     MigrationRecord,
     RolledBack,
     Verdict,
     Withdrawal,
 )
-from evenkeel.registry.files.run_files import RunFiles
+from evenkeel.registry.files.run_files import RegistryFiles, RunFiles
+from partitioning.errors import FenceError
 
 PUBLISH, ROLL_BACK = "publish", "roll_back"
 
@@ -66,6 +68,25 @@ def settle(run: RunFiles, digest: str, number: int, verdict: str) -> str:
     except FileExistsError:
         return file.read().verdict
     return verdict
+
+
+def claim_epoch(files: RegistryFiles, number: int, digest: str) -> None:
+    """Claim an epoch for the plan of that digest, before its rows come to readers.
+
+    Raises
+    ------
+    FenceError : another plan has claimed it
+    """
+    file = files.claim(number)
+    try:
+        file.create(Claim(digest=digest))
+    except FileExistsError:
+        if (other := file.read().digest) != digest:
+            raise FenceError(
+                f"plan {other[:12]} is about to publish epoch {number}",
+                file.path,
+                "Let its run end, or run repair; then start a new run",
+            ) from None
 
 
 def mark(run: RunFiles, digest: str, number: int, *, done: bool) -> None:

@@ -63,6 +63,11 @@ def load_spec(path: str | Path) -> TableSpec:
         if t.format == "delta"
     }
     registry = _absolute(spec.registry, folder)
+    names = [t.path for t in spec.state.values() if t.format == "iceberg"]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise InputError(
+            f"state: {twice[0]} is given twice", str(path), "Name each Iceberg table once"
+        )
     _check_apart({"registry": registry, **{n: t.path for n, t in state.items()}}, str(path))
     source = spec.input.model_copy(update={"path": _absolute(spec.input.path, folder)})
     named = {f"state.{n}.path": t.path for n, t in state.items()}

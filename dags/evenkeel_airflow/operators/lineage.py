@@ -134,7 +134,8 @@ def _names(spec: TableSpec, part: str) -> list[tuple[str, str]]:
     """Return namespace and name of the datasets of a part of a table."""
     places = {
         _INPUT: [spec.input.path],
-        _STATE: [table.path for table in spec.state.values()],
+        # The folder of an Iceberg table is known to its catalog alone.
+        _STATE: [table.path for table in spec.state.values() if table.format == "delta"],
         _REGISTRY: [spec.registry],
     }
     return [dataset_name(place) for place in places[part]]

@@ -30,7 +30,7 @@ def incomplete(table: Table) -> str | None:
         at = epoch.tables.get(name)
         if at is None or at.path != part.path:
             return f"epoch {epoch.number} has state table {name} at another path"
-        if "://" not in at.path:
+        if "://" not in at.path and part.format == "delta":
             log = Path(at.path) / "_delta_log"
             versions = [int(f.stem) for f in log.glob("*.json") if f.stem.isdigit()]
             if max(versions, default=-1) < at.version:

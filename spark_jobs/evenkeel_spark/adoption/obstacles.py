@@ -12,6 +12,7 @@ from evenkeel.spec.table_spec import CHANNEL, SLOT, TableSpec
 from evenkeel_spark.adoption.before import find_before
 from evenkeel_spark.tables.delta import commits, constraints, filesystem, state
 from evenkeel_spark.tables.delta.state import REGISTRY_PROPERTY
+from evenkeel_spark.tables.membership import table_in_errors
 from partitioning.errors import EvenkeelError, InputError
 from partitioning.function.function import KeyColumn
 
@@ -20,11 +21,6 @@ STREAMING = 600
 _APPEND_ONLY = "delta.appendOnly"
 #: Delta refuses deletion vectors beside these.
 _ICEBERG = ("delta.enableIcebergCompatV1", "delta.enableIcebergCompatV2")
-
-
-def table_in_errors(spec: TableSpec, name: str) -> str:
-    """Return a table as errors name it."""
-    return f"{name} ({spec.state[name].path})"
 
 
 def layout_problems(

@@ -19,12 +19,12 @@ from evenkeel_spark.adoption.obstacles import (
     layout_problems,
     row_problems,
     space_problems,
-    table_in_errors,
 )
 from evenkeel_spark.events.reader import col, null_key
 from evenkeel_spark.tables.delta import filesystem, state
 from evenkeel_spark.tables.delta.placement_sql import misplaced_sql
 from evenkeel_spark.tables.delta.vacuum import retention
+from evenkeel_spark.tables.membership import table_in_errors
 from partitioning.errors import EvenkeelError, InputError
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.sql import channel_sql

@@ -19,7 +19,7 @@ from evenkeel_spark.tables.delta.state import SLOT, files, read_newest
 from evenkeel_spark.tables.iceberg import checks as iceberg
 from partitioning.function.function import KeyColumn, PartitioningFunction
 from partitioning.function.hashing import Hashes
-from partitioning.function.sql import hash_sql
+from partitioning.function.sql import hash_sql, slot_sql
 from partitioning.workload.profile import Floats, Profile, Sketch
 
 
@@ -137,7 +137,7 @@ def weigh(
     ------
     InputError : a state table is missing or not this table's
     """
-    tables = iceberg.check_tables(spark, spec) if spec.iceberg else {}
+    tables = iceberg.adopted_tables(spark, spec) if spec.iceberg else {}
     if not spec.iceberg:
         check_tables(spark, spec)
     versions, parts, none = {}, [], F.lit(None).cast("bigint")
@@ -145,7 +145,9 @@ def weigh(
     for i, (name, table) in enumerate(spec.state.items()):
         if spec.iceberg:
             versions[name] = tables[name].head()
-            rows, written = tables[name].rows(), tables[name].files()
+            # No constraint sees to it that the slot is right.
+            own = F.expr(slot_sql(function.key, len(function.slots)))
+            rows, written = tables[name].rows().withColumn(SLOT, own), tables[name].files()
         else:
             rows, versions[name] = read_newest(spark, table.path)
             written = files(spark, table.path)

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -19,23 +18,23 @@ from evenkeel.registry.epochs import TableVersion
 from evenkeel.spec.table_spec import CHANNEL, SLOT, TableSpec
 from evenkeel.table import Table
 from evenkeel_spark.adoption.row_tasks import by_slot_range, tasks_of
-from evenkeel_spark.events.reader import null_key, read_events, typed_key
+from evenkeel_spark.events.reader import read_events, typed_key
 from evenkeel_spark.iceberg.placing import count_misplaced, place, slot_name
+from evenkeel_spark.iceberg.survey import IcebergSurvey, survey_table
 from evenkeel_spark.migration.fence import crash_point
 from evenkeel_spark.runtime.command import say
-from evenkeel_spark.tables.delta.checksums import duplicate_keys
 from evenkeel_spark.tables.delta.preflight import ROWS_PROPERTY
 from evenkeel_spark.tables.delta.state import (
     BEFORE_PROPERTY,
     REGISTRY_PROPERTY,
     SLOTS_PROPERTY,
     TABLE_PROPERTY,
-    comparable,
 )
-from evenkeel_spark.tables.iceberg.checks import iceberg_table, table_in_errors
-from evenkeel_spark.tables.iceberg.table import BRANCHES, MAIN, IcebergTable, slot_column
-from partitioning.errors import EvenkeelError, FenceError, InputError
-from partitioning.function.function import KeyColumn, PartitioningFunction
+from evenkeel_spark.tables.iceberg.checks import check_registry, iceberg_table
+from evenkeel_spark.tables.iceberg.table import BRANCHES, IcebergTable, slot_column
+from evenkeel_spark.tables.membership import table_in_errors
+from partitioning.errors import FenceError, InputError
+from partitioning.function.function import PartitioningFunction
 from partitioning.function.sql import channel_sql, quoted, slot_sql
 from partitioning.strategies.hashing import first_function
 
@@ -45,39 +44,10 @@ REWRITES = 3
 FEW = 0.1
 #: A move writes moved rows and deletion vectors, and no row that stays.
 UPDATE_MODE = "write.update.mode"
-_WANTED = {UPDATE_MODE: "merge-on-read"}
-#: Iceberg's format that has deletion vectors and defaults of columns.
-_FORMAT, _FORMAT_VERSION = "format-version", 3
+_MODES = {UPDATE_MODE: "merge-on-read"}
 
 
-@dataclass(frozen=True)
-class Survey:
-    """Hold what was found in one table.
-
-    Parameters
-    ----------
-    rows, size, files : of main; size in bytes
-    problems : why it cannot be adopted; empty: it can
-    """
-
-    name: str
-    rows: int
-    size: int
-    files: int
-    problems: tuple[EvenkeelError, ...]
-
-    def lines(self) -> Iterator[str]:
-        """Yield what a person wants to know before a rewrite, a line each."""
-        yield f"{self.name}: {self.rows:,} rows, {self.size:,} bytes in {self.files:,} files"
-        yield (
-            f"{self.name}: would get the columns slot_N and {CHANNEL}, and a partition field "
-            f"{CHANNEL}; one snapshot would write all rows again"
-        )
-        for problem in self.problems:
-            yield f"{self.name}: cannot be adopted: {problem}"
-
-
-def adopt(spark: SparkSession, table: Table, dry_run: bool = False) -> list[Survey]:
+def adopt(spark: SparkSession, table: Table, dry_run: bool = False) -> list[IcebergSurvey]:
     """Adopt the tables of a spec by the current epoch, and publish epoch 0 if there is none.
 
     Parameters
@@ -98,9 +68,9 @@ def adopt(spark: SparkSession, table: Table, dry_run: bool = False) -> list[Surv
     waiting = {}
     for name in spec.state:
         one = iceberg_table(spark, spec, name)
-        if not _adopted(spec, one, function):
+        if not _adopted(spec, name, one):
             waiting[name] = one
-    surveys = [_survey(spec, name, one, function) for name, one in waiting.items()]
+    surveys = [survey_table(spec, name, one, function) for name, one in waiting.items()]
     for survey in surveys:
         for line in survey.lines():
             say(line)
@@ -130,7 +100,14 @@ def _function(spark: SparkSession, table: Table) -> PartitioningFunction:
     key = typed_key(read_events(spark, spec), spec)
     if not table.registry.numbers():
         return first_function(key, spec.slots, spec.channel_list())
-    found = table.epoch().function
+    epoch = table.epoch()
+    found = epoch.function
+    if unknown := [n for n in spec.state if n not in epoch.tables]:
+        raise InputError(
+            f"epoch {epoch.number} knows no state table {unknown[0]!r}: they are fixed at adoption",
+            f"spec of {spec.table}",
+            "Take it out of the spec, or give it a spec and a registry of its own",
+        )
     if tuple(found.key) != tuple(key) or len(found.slots) != spec.slots:
         known = ", ".join(f"{c.name} {c.type}" for c in found.key)
         raise InputError(
@@ -142,95 +119,17 @@ def _function(spark: SparkSession, table: Table) -> PartitioningFunction:
     return found
 
 
-def _adopted(spec: TableSpec, table: IcebergTable, function: PartitioningFunction) -> bool:
-    """Return whether a table is adopted. BEFORE_PROPERTY comes first, and TABLE_PROPERTY last."""
+def _adopted(spec: TableSpec, name: str, table: IcebergTable) -> bool:
+    """Return whether a table is adopted. BEFORE_PROPERTY comes first, and TABLE_PROPERTY last.
+
+    Raises
+    ------
+    InputError : it is, with another registry
+    """
     found = table.properties()
+    if found.get(TABLE_PROPERTY) == spec.table:
+        check_registry(spec, name, found)
     return found.get(TABLE_PROPERTY) == spec.table and BEFORE_PROPERTY in found
-
-
-def _survey(
-    spec: TableSpec, name: str, table: IcebergTable, function: PartitioningFunction
-) -> Survey:
-    """Look at one table that is not adopted, and change nothing."""
-    problems = list(_problems(spec, name, table, function.key))
-    if any("no column" in problem.what for problem in problems):
-        raise problems[0]
-    total = table.files().agg(F.sum("rows"), F.sum("size"), F.count(F.lit(1))).collect()[0]
-    rows = table.rows()
-    where = table_in_errors(spec, name)
-    nulls = rows.where(null_key(spec)).count()
-    if nulls and spec.null_keys != "keep":
-        problems.append(
-            InputError(
-                f"{nulls:,} rows have a null in the key ({', '.join(spec.key)})",
-                where,
-                "Correct them, or set null_keys: keep in the spec",
-            )
-        )
-    if spec.state[name].rows == "one":
-        keyed = rows if SLOT in rows.columns else rows.withColumn(SLOT, F.lit(0))
-        if found := duplicate_keys(keyed, function):
-            problems.append(
-                InputError(
-                    f"expected one row a key, found {found:,} keys with several",
-                    where,
-                    "Remove what is too many, or set rows: many in the spec",
-                )
-            )
-    return Survey(name, rows.count(), total[1] or 0, total[2], tuple(problems))
-
-
-def _problems(
-    spec: TableSpec, name: str, table: IcebergTable, key: tuple[KeyColumn, ...]
-) -> Iterator[EvenkeelError]:
-    """Yield what stands in the way whatever rows there are."""
-    where, found, schema = table_in_errors(spec, name), table.properties(), table.schema()
-    kinds = {field.name: field.dataType.simpleString() for field in schema}
-    if missing := [c for c in spec.key if c not in kinds]:
-        yield InputError(
-            f"there is no column {', '.join(map(repr, missing))}",
-            where,
-            f"Its columns: {', '.join(list(kinds)[:40])}",
-        )
-        return
-    if MAIN not in table.refs():
-        yield InputError("has no snapshot yet", where, "Write its first rows")
-    if (owner := found.get(TABLE_PROPERTY)) is not None:
-        yield InputError(
-            f"is adopted as a table of {owner!r} with registry {found.get(REGISTRY_PROPERTY)}",
-            where,
-            "Release it there first (`evenkeel release`), or correct the spec",
-        )
-    if int(found.get(_FORMAT, 2)) < _FORMAT_VERSION:
-        yield InputError(
-            f"is of format {found.get(_FORMAT)}, which has no deletion vectors: a move would write "
-            "whole files again",
-            where,
-            f"ALTER TABLE {table.sql} SET TBLPROPERTIES ('{_FORMAT}' = '{_FORMAT_VERSION}')",
-        )
-    for column in key:
-        if kinds[column.name] != column.type:
-            yield InputError(
-                f"key column {column.name!r}: expected {column.type}, as in the input, found "
-                f"{kinds[column.name]}",
-                where,
-                "Convert one of them: a key must hash alike in both",
-            )
-    ours = BEFORE_PROPERTY in found
-    if taken := [c for c in kinds if c.lower() in (SLOT, CHANNEL) and not ours]:
-        yield InputError(
-            f"has a column {', '.join(map(repr, taken))}, which Evenkeel would add",
-            where,
-            "Rename the column",
-        )
-    for field in schema:
-        if not comparable(field.dataType):
-            yield InputError(
-                f"column {field.name!r} is {field.dataType.simpleString()}: rows with a map or a "
-                "variant cannot be compared before and after they move",
-                where,
-                "Keep it in another table, or as an array of structs",
-            )
 
 
 def _take(table: Table, name: str, one: IcebergTable, function: PartitioningFunction) -> None:
@@ -238,7 +137,7 @@ def _take(table: Table, name: str, one: IcebergTable, function: PartitioningFunc
     spec, where = table.spec, table_in_errors(table.spec, name)
     found = one.properties()
     if BEFORE_PROPERTY not in found:
-        before = {n: found.get(n) for n in _WANTED}
+        before = {n: found.get(n) for n in _MODES}
         one.set_properties({BEFORE_PROPERTY: json.dumps({"properties": before})})
     crash_point("noted")
     names = one.schema().names
@@ -249,7 +148,7 @@ def _take(table: Table, name: str, one: IcebergTable, function: PartitioningFunc
     crash_point("columns")
     if CHANNEL not in one.partitions():
         one.alter(f"ADD PARTITION FIELD {CHANNEL}")
-    one.set_properties(_WANTED)
+    one.set_properties(_MODES)
     crash_point("partitioned")
     _rewrite(one, name, function, where)
     crash_point("rewritten")
@@ -268,6 +167,9 @@ def _rewrite(table: IcebergTable, name: str, function: PartitioningFunction, whe
     meta = {"step": "adopt", "epoch": function.epoch}
     for _ in range(REWRITES):
         table.refresh()
+        if TABLE_PROPERTY in table.properties():
+            # Another attempt has adopted it.
+            return
         head, total = table.head(), table.rows().count()
         if count_misplaced(table, function) <= FEW * total:
             break
@@ -299,7 +201,8 @@ def _write(
     meta: Mapping[str, object],
 ) -> None:
     """Write all rows of a snapshot to a branch, each where the function puts it."""
-    slots, slot = len(function.slots), slot_name(table)
+    # Not the name that it has now: by another epoch's this would move all rows back.
+    slots, slot = len(function.slots), slot_column(function.epoch)
 
     def run(own: SparkSession) -> None:
         mine = IcebergTable(own, table.name)

@@ -18,12 +18,16 @@ from evenkeel_spark.migration.fence import AGAIN, Migration, crash_point, publis
 from evenkeel_spark.migration.migrate import check_approved, clear_rolled_back, mark_started
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.delta.checksums import duplicate_keys
-from evenkeel_spark.tables.iceberg.checks import check_tables, mend, table_in_errors
+from evenkeel_spark.tables.delta.constraints import mend
+from evenkeel_spark.tables.iceberg.checks import adopted_tables
 from evenkeel_spark.tables.iceberg.table import BRANCHES, IcebergTable
+from evenkeel_spark.tables.membership import table_in_errors
 from partitioning.errors import FenceError, InputError
 from partitioning.function.sql import quoted
 
 STEP = "migrate"
+#: End of the name of a branch that stays where a move began.
+BASE = "_base"
 
 
 def migrate(spark: SparkSession, migration: Migration) -> MigrationRecord:
@@ -38,10 +42,10 @@ def migrate(spark: SparkSession, migration: Migration) -> MigrationRecord:
     if published(migration):
         return migration.run.migration.read()
     check_approved(migration)
-    tables = check_tables(spark, migration.table.spec)
+    tables = adopted_tables(spark, migration.table.spec)
     migration = clear_rolled_back(migration)
     for name, table in tables.items():
-        fence(migration, name, table)
+        check_fence(migration, name, table)
         _check_one_row_a_key(migration, name, table)
     _check_budget(migration, tables)
     migration.table.registry.store.check_exclusive()
@@ -58,7 +62,7 @@ def migrate(spark: SparkSession, migration: Migration) -> MigrationRecord:
     return record
 
 
-def fence(migration: Migration, name: str, table: IcebergTable) -> None:
+def check_fence(migration: Migration, name: str, table: IcebergTable) -> None:
     """Check for one table that the migration may go on.
 
     Raises
@@ -81,8 +85,9 @@ def fence(migration: Migration, name: str, table: IcebergTable) -> None:
         )
     table.refresh()
     if (epoch := table.epoch()) not in (migration.before.epoch, migration.after.epoch):
-        raise FenceError(f"has the column slot_{epoch}", where, mend(migration.table.spec))
-    if table.since(plan.tables[name]) is None:
+        raise FenceError(f"has the column slot_{epoch}", where, mend(migration.table.spec.table))
+    # Once it is decided to publish, rows are moved from wherever main is.
+    if attempt.verdict is None and table.since(plan.tables[name]) is None:
         raise FenceError(
             f"snapshot {plan.tables[name]}, which the plan saw, is no ancestor of main any more: "
             "the table was rolled back or made again",
@@ -103,19 +108,27 @@ def move(migration: Migration, name: str, table: IcebergTable, step: str) -> Tab
     -------
     The record of it. `before` is the snapshot of main, and `after` that of the branch.
     """
-    fence(migration, name, table)
+    check_fence(migration, name, table)
     began = time.monotonic()
     before = table.head()
     branch = f"{branch_prefix(migration)}{migration.attempt}_{secrets.token_hex(4)}"
+    # This one keeps the snapshot of before from expiry, and is read by the table's columns of now.
+    table.create_branch(f"{branch}{BASE}", before)
     table.create_branch(branch, before)
     crash_point("branched")
     target = f"{table.sql}.{quoted(f'branch_{branch}')}"
+    # The name that it has before `verify` renames it, or after.
     statement = update_sql(target, slot_name(table), migration.after)
     size = table.bytes_per_row()
     table.write(migration.meta(step), lambda own: own.sql(statement))
     crash_point("moved")
     table.refresh()
-    after = table.refs()[branch]
+    if (after := table.refs().get(branch)) is None:
+        raise FenceError(
+            f"has lost its branch {branch}",
+            table_in_errors(migration.table.spec, name),
+            "Run this step again",
+        )
     made = table.since(before, after) or []
     elapsed = round(time.monotonic() - began, 3)
     rows = sum(one.count("added-records") for one in made)

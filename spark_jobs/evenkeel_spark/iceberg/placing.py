@@ -10,14 +10,15 @@ from evenkeel.spec.table_spec import CHANNEL, SLOT
 from evenkeel_spark.migration.fence import crash_point
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.delta.placement_sql import misplaced_sql
-from evenkeel_spark.tables.iceberg.table import IcebergTable, lost, slot_column
+from evenkeel_spark.tables.iceberg.commits import beaten
+from evenkeel_spark.tables.iceberg.table import IcebergTable, slot_column
 from evenkeel_spark.tables.spark_errors import JAVA_ERRORS, SPARK_ERRORS
 from partitioning.errors import FenceError
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.sql import channel_sql, quoted, slot_sql
 
 #: Times that an UPDATE of main is tried beside other writers.
-TRIES = 5
+STATEMENT_TRIES = 5
 
 
 def update_sql(target: str, slot: str, function: PartitioningFunction) -> str:
@@ -47,19 +48,25 @@ def place(
     """Bring the rows of main where a function puts them. Return how many were elsewhere.
 
     A writer by an older epoch may land long after its columns were renamed: a file that it had
-    begun knows no names. The statement fails if another writer changes the rows that it reads.
+    begun knows no names. The statement fails if another writer changes the rows that it reads, or
+    if another epoch's column stands there: it names that of the function.
 
     Raises
     ------
-    FenceError : other writers were first each time
+    FenceError : other writers were first each time, or another epoch's writers write
     """
-    for _ in range(TRIES):
+    for _ in range(STATEMENT_TRIES):
         table.refresh()
+        if (epoch := table.epoch()) != function.epoch:
+            raise FenceError(
+                f"has the column slot_{epoch} by now, expected {slot_column(function.epoch)}",
+                where,
+                "Run this again: another epoch was published, or is about to be",
+            )
         found = count_misplaced(table, function)
         if not found:
             return 0
-        slot = slot_column(table.epoch() or 0)
-        statement = update_sql(table.sql, slot, function)
+        statement = update_sql(table.sql, slot_column(function.epoch), function)
 
         def run(own: SparkSession, statement: str = statement) -> None:
             own.sql(statement)
@@ -67,7 +74,7 @@ def place(
         try:
             table.write(meta, run)
         except (*SPARK_ERRORS, *JAVA_ERRORS) as error:
-            if not lost(error):
+            if not beaten(error):
                 raise
             reason = str(error).strip().splitlines()[0]
             continue
@@ -75,7 +82,7 @@ def place(
         say(f"{where}: {found:,} rows placed")
         return found
     raise FenceError(
-        f"others wrote during each of {TRIES} statements ({reason[:200]})",
+        f"others wrote during each of {STATEMENT_TRIES} statements ({reason[:200]})",
         where,
         "Run this step again when they are quieter",
     )

@@ -14,17 +14,23 @@ from evenkeel.table import Table
 from evenkeel_spark.iceberg.placing import slot_name
 from evenkeel_spark.migration.fence import crash_point
 from evenkeel_spark.runtime.command import say
+from evenkeel_spark.tables.delta.constraints import mend
 from evenkeel_spark.tables.delta.state import BEFORE_PROPERTY, TABLE_PROPERTY
-from evenkeel_spark.tables.iceberg.checks import iceberg_table, mend, table_in_errors
+from evenkeel_spark.tables.iceberg.checks import check_registry, iceberg_table
 from evenkeel_spark.tables.iceberg.table import BRANCHES, IcebergTable
+from evenkeel_spark.tables.membership import table_in_errors
 from partitioning.errors import FenceError, InputError
 from partitioning.function.sql import quoted
 
-OUR_PROPERTIES = "evenkeel."
+PROPERTIES_PREFIX = "evenkeel."
 
 
 def release(
-    spark: SparkSession, table: Table, drop_columns: bool = False, dry_run: bool = False
+    spark: SparkSession,
+    table: Table,
+    drop_columns: bool = False,
+    dry_run: bool = False,
+    registry_lost: bool = False,
 ) -> list[str]:
     """Release every table of a spec.
 
@@ -32,6 +38,7 @@ def release(
     ----------
     drop_columns : take slot and channel out, too. Iceberg writes no rows for that
     dry_run : say what would be done; change nothing
+    registry_lost : release a table of another registry, too
 
     Returns
     -------
@@ -45,10 +52,13 @@ def release(
     spec, registry = table.spec, table.registry
     for run in registry.files.moving_runs() if registry.numbers() else []:
         if find_half_moved(registry, registry.run(run)) is not None:
-            raise FenceError(f"run {run} is moving rows", registry.run(run).url, mend(spec))
+            raise FenceError(f"run {run} is moving rows", registry.run(run).url, mend(spec.table))
     found = {name: iceberg_table(spark, spec, name) for name in spec.state}
     for name, one in found.items():
-        owner = one.properties().get(TABLE_PROPERTY)
+        properties = one.properties()
+        owner = properties.get(TABLE_PROPERTY)
+        if owner == spec.table and not registry_lost:
+            check_registry(spec, name, properties)
         if owner not in (None, spec.table):
             raise InputError(
                 f"is a table of {owner!r}", table_in_errors(spec, name), "Correct the spec"
@@ -66,7 +76,9 @@ def release(
 
 
 def _has_ours(table: IcebergTable, drop_columns: bool) -> bool:
-    properties = any(name.startswith(OUR_PROPERTIES) for name in table.properties())
+    # BEFORE_PROPERTY stays for as long as the columns do.
+    found = (n for n in table.properties() if n != BEFORE_PROPERTY)
+    properties = any(name.startswith(PROPERTIES_PREFIX) for name in found)
     return properties or (drop_columns and table.epoch() is not None)
 
 
@@ -89,7 +101,7 @@ def _release(spec: TableSpec, name: str, table: IcebergTable, drop_columns: bool
     gone = [n for n, v in kept.items() if v is None and n in properties]
     if back:
         table.set_properties(back)
-    gone += [n for n in properties if n.startswith(OUR_PROPERTIES) and n != TABLE_PROPERTY]
+    gone += [n for n in properties if n.startswith(PROPERTIES_PREFIX) and n != TABLE_PROPERTY]
     if not drop_columns and table.epoch() is not None:
         # A later adoption, or release, finds that the columns are ours.
         gone = [n for n in gone if n != BEFORE_PROPERTY]

@@ -15,56 +15,90 @@ from evenkeel_spark.iceberg.placing import count_misplaced, place, slot_name
 from evenkeel_spark.iceberg.roll_back import roll_back
 from evenkeel_spark.migration.fence import approved_migration
 from evenkeel_spark.runtime.command import say
-from evenkeel_spark.tables.iceberg.checks import check_tables, table_in_errors
+from evenkeel_spark.tables.iceberg.checks import adopted_tables
 from evenkeel_spark.tables.iceberg.table import BRANCHES, slot_column
-from partitioning.errors import DamagedError
+from evenkeel_spark.tables.membership import table_in_errors
+from partitioning.errors import DamagedError, EvenkeelError, FenceError, InputError
 
 
-def repair(spark: SparkSession, table: Table, dry_run: bool = False) -> list[str]:
+def repair(
+    spark: SparkSession, table: Table, dry_run: bool = False, registry_older: bool = False
+) -> list[str]:
     """Bring the tables to the current epoch. It can be killed anywhere and run again.
 
     Parameters
     ----------
     dry_run : say what is wrong and what would be done, and change nothing
+    registry_older : give up epochs of the tables that the registry does not have
 
     Returns
     -------
     The names of the tables that were not in order.
+
+    Raises
+    ------
+    FenceError : a table is under an epoch that the registry does not have; or another epoch was
+        published meanwhile
     """
     spec, registry = table.spec, table.registry
-    for name in registry.files.moving_runs():
+    for name in _unended(table):
         _end(spark, table, name, dry_run)
     function, wrong = table.epoch().function, []
-    for name, one in check_tables(spark, spec).items():
-        column, elsewhere = slot_name(one), count_misplaced(one, function)
+    for name, one in adopted_tables(spark, spec).items():
+        where, column, epoch = table_in_errors(spec, name), slot_name(one), one.epoch() or 0
+        elsewhere, wanted = count_misplaced(one, function), slot_column(function.epoch)
         branches = [n for n in one.refs() if n.startswith(BRANCHES)]
-        found = [f"its column is {column}"] if column != slot_column(function.epoch) else []
+        found = [f"its column is {column}"] if column != wanted else []
         found += [f"{elsewhere:,} rows are elsewhere"] if elsewhere else []
         found += [f"{len(branches)} branches are left"] if branches else []
         say(f"{name}: {', '.join(found) or 'in order'}")
         if not found:
             continue
         wrong.append(name)
+        if epoch > function.epoch and not (registry_older or _unended(table)):
+            raise FenceError(
+                f"has the column {column}, and the registry's newest epoch is {function.epoch}",
+                where,
+                "Restore the registry; or run repair with --registry-older, which brings the rows "
+                "back to that epoch",
+            )
         if dry_run:
             continue
-        one.rename(column, slot_column(function.epoch))
-        meta = {"step": "repair", "epoch": function.epoch}
-        place(one, table_in_errors(spec, name), function, meta)
+        if registry.current().number != function.epoch:
+            raise FenceError("another epoch was published meanwhile", registry.url, "Run it again")
+        one.rename(column, wanted)
+        place(one, where, function, {"step": "repair", "epoch": function.epoch})
         one.drop_branches(BRANCHES)
     return wrong
 
 
+def _unended(table: Table) -> list[str]:
+    """List the runs that have begun to move rows and not ended; first the one with the claim."""
+    registry, found = table.registry, {}
+    for name in registry.files.moving_runs():
+        try:
+            half = find_half_moved(registry, registry.run(name))
+        except EvenkeelError as error:
+            say(f"run {name}: {error}")
+            continue
+        if half is not None:
+            found[name] = half.digest
+    claim = registry.files.claim(registry.current().number + 1).find()
+    return sorted(found, key=lambda name: claim is None or found[name] != claim.digest)
+
+
 def _end(spark: SparkSession, table: Table, name: str, dry_run: bool) -> None:
-    """End a run that has begun to move rows: forward if it is decided to publish, else back."""
+    """End a run: forward if it is decided to publish, else back.
+
+    One that cannot be ended, because a file of it is torn or another run has its epoch, stays.
+    """
     run = table.registry.run(name)
-    half = find_half_moved(table.registry, run)
-    if half is None:
-        return
-    migration = approved_migration(table, name, half.digest)
     try:
+        if (half := find_half_moved(table.registry, run)) is None:
+            return
         forward = newest_attempt(run, half.digest).verdict == PUBLISH
-    except DamagedError:
-        forward = False
-    say(f"run {name} has begun and not ended: it goes {'forward' if forward else 'back'}")
-    if not dry_run:
-        roll_back(spark, migration)
+        say(f"run {name} has begun and not ended: it goes {'forward' if forward else 'back'}")
+        if not dry_run:
+            roll_back(spark, approved_migration(table, name, half.digest))
+    except (DamagedError, FenceError, InputError) as error:
+        say(f"run {name} cannot be ended: {error}")

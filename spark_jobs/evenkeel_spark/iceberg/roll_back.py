@@ -11,12 +11,13 @@ from pyspark.sql import SparkSession
 
 from evenkeel.registry.verdict import PUBLISH, ROLL_BACK, mark, newest_attempt, settle
 from evenkeel_spark.iceberg.migrate import branch_prefix
-from evenkeel_spark.iceberg.verify import publish
-from evenkeel_spark.migration.fence import Migration, crash_point
+from evenkeel_spark.iceberg.publish import publish, settle_tables
+from evenkeel_spark.migration.fence import Migration, crash_point, published
 from evenkeel_spark.migration.roll_back import decided
 from evenkeel_spark.runtime.command import say
-from evenkeel_spark.tables.iceberg.checks import check_tables
+from evenkeel_spark.tables.iceberg.checks import adopted_tables
 from evenkeel_spark.tables.iceberg.table import slot_column
+from partitioning.errors import FenceError
 
 
 def roll_back(spark: SparkSession, migration: Migration) -> None:
@@ -27,6 +28,8 @@ def roll_back(spark: SparkSession, migration: Migration) -> None:
     FenceError : the run was about to publish, and cannot
     """
     if decided(migration):
+        if published(migration):
+            settle_tables(spark, migration)
         return
     run, digest = migration.run, migration.plan.digest
     number = newest_attempt(run, digest).number
@@ -38,7 +41,9 @@ def roll_back(spark: SparkSession, migration: Migration) -> None:
     mark(run, digest, number, done=False)
     crash_point("going back")
     new, old = (slot_column(f.epoch) for f in (migration.after, migration.before))
-    for name, table in check_tables(spark, migration.table.spec).items():
+    for name, table in adopted_tables(spark, migration.table.spec).items():
+        if newest_attempt(run, digest).number != number:
+            raise FenceError("another attempt has begun", run.url, "Nothing: leave it to that one")
         if table.epoch() == migration.after.epoch and not decided(migration):
             table.rename(new, old)
             crash_point("opened")

@@ -31,8 +31,7 @@ def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> Non
     if options.release is not None:
         lost, drop = options.registry_lost is not None, options.drop_columns is not None
         if table.spec.iceberg:
-            # Its fence is the name of a column, which stands in nobody's way.
-            names = iceberg_release.release(spark, table, drop, dry_run)
+            names = iceberg_release.release(spark, table, drop, dry_run, lost)
         else:
             names = release(spark, table, drop, dry_run, lost)
         say(f"{len(names)} tables {'would be ' if dry_run else ''}released")

@@ -22,7 +22,7 @@ from evenkeel_spark.runtime.command import parser, run_job, say
 def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> None:
     dry_run, older = options.dry_run is not None, options.registry_older is not None
     if table.spec.iceberg:
-        found = len(iceberg_repair.repair(spark, table, dry_run))
+        found = len(iceberg_repair.repair(spark, table, dry_run, older))
     else:
         found = len(repair(spark, table, dry_run, older))
     say(f"{found} state tables {'found wrong' if dry_run else 'repaired'}")

@@ -17,6 +17,11 @@ from evenkeel_spark.tables.delta.state import TABLE_PROPERTY, properties, table_
 from partitioning.errors import InputError
 
 
+def table_in_errors(spec: TableSpec, name: str) -> str:
+    """Return a state table as errors name it."""
+    return f"{name} ({spec.state[name].path})"
+
+
 def changed_members(registry: Registry, epoch: Epoch) -> dict[str, Membership]:
     """Return what joined or left under an epoch, by name."""
     now, files, found = epoch.function.digest, registry.files, {}

@@ -76,6 +76,7 @@ def channel_contents(
     shared: Hashes | None = None,
     width: str | None = None,
     text: str | None = None,
+    moving: Collection[str] = (state.CHANNEL,),
 ) -> dict[int, Content]:
     """Count the content of each channel of a version of a state table, in one pass.
 
@@ -87,12 +88,13 @@ def channel_contents(
         compared by `changed_values` instead
     width : SQL of the bytes of a row's wide values; None: it has none
     text : as from `text_sql`
+    moving : columns that a move may change, which no checksum has
 
     Returns
     -------
     Content by channel's number.
     """
-    h = F.xxhash64(*(F.col(quoted(c)) for c in rows.columns if c != state.CHANNEL))
+    h = F.xxhash64(*(F.col(quoted(c)) for c in rows.columns if c not in moving))
     whole = F.lit(True)
     if shared is not None and len(shared):
         whole = ~F.expr(of_keys_sql(function, shared))

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pyspark.sql import SparkSession
 
 from evenkeel.registry.epochs import Registry
+from evenkeel.registry.state_view import iceberg_name
 from evenkeel.spec.table_spec import CHANNEL, TableSpec
+from evenkeel_spark.tables.delta.constraints import mend
 from evenkeel_spark.tables.delta.preflight import ROWS_PROPERTY
-from evenkeel_spark.tables.delta.state import SLOTS_PROPERTY, TABLE_PROPERTY, comparable
+from evenkeel_spark.tables.delta.state import (
+    REGISTRY_PROPERTY,
+    SLOTS_PROPERTY,
+    TABLE_PROPERTY,
+    comparable,
+)
 from evenkeel_spark.tables.iceberg.table import IcebergTable, slot_column
-from evenkeel_spark.tables.membership import differing, known_tables
+from evenkeel_spark.tables.membership import differing, known_tables, table_in_errors
 from partitioning.errors import FenceError, InputError
 from partitioning.function.function import PartitioningFunction
-
-#: Statements that a team may run on a table while Evenkeel keeps it end with this advice.
-FORMAT_VERSION = "3"
 
 
 def iceberg_table(spark: SparkSession, spec: TableSpec, name: str) -> IcebergTable:
@@ -29,17 +35,7 @@ def iceberg_table(spark: SparkSession, spec: TableSpec, name: str) -> IcebergTab
     return found
 
 
-def table_in_errors(spec: TableSpec, name: str) -> str:
-    """Return a table as errors name it."""
-    return f"{name} ({spec.state[name].path})"
-
-
-def mend(spec: TableSpec) -> str:
-    """Advise the repair of a spec's tables."""
-    return f"Run `evenkeel repair {spec.table}`; with --dry-run it says what it would do"
-
-
-def check_tables(spark: SparkSession, spec: TableSpec) -> dict[str, IcebergTable]:
+def adopted_tables(spark: SparkSession, spec: TableSpec) -> dict[str, IcebergTable]:
     """Return the spec's tables by name; all must be adopted, as the spec has them.
 
     Raises
@@ -59,6 +55,7 @@ def check_tables(spark: SparkSession, spec: TableSpec) -> dict[str, IcebergTable
                 where,
                 "Release it there, or correct the spec",
             )
+        check_registry(spec, name, properties)
         if (rows := properties.get(ROWS_PROPERTY)) != part.rows:
             raise InputError(
                 f"is adopted with rows: {rows}, the spec says rows: {part.rows}",
@@ -92,7 +89,7 @@ def check_tables(spark: SparkSession, spec: TableSpec) -> dict[str, IcebergTable
     return found
 
 
-def check_admits(
+def check_at_rest(
     spec: TableSpec, tables: dict[str, IcebergTable], function: PartitioningFunction
 ) -> None:
     """Refuse tables that another epoch's writers write.
@@ -107,8 +104,34 @@ def check_admits(
                 f"has the column slot_{found}, expected {slot_column(function.epoch)}: a rebalance "
                 "is under way, or was broken off",
                 table_in_errors(spec, name),
-                mend(spec),
+                mend(spec.table),
             )
+
+
+def check_registry(spec: TableSpec, name: str, properties: Mapping[str, str]) -> None:
+    """Refuse a table that another registry's epochs place.
+
+    Raises
+    ------
+    InputError : names both registries
+    """
+    if (found := properties.get(REGISTRY_PROPERTY)) != spec.registry:
+        table = iceberg_name(spec.state[name].path)
+        raise InputError(
+            f"is adopted with registry {found}, the spec has {spec.registry}",
+            table_in_errors(spec, name),
+            f"Correct the spec. If that registry has moved: ALTER TABLE {table} SET TBLPROPERTIES "
+            f"('{REGISTRY_PROPERTY}' = '{spec.registry}')",
+        )
+
+
+def _owner(table: IcebergTable) -> str | None:
+    """Return the spec that a table is adopted by; None: by none, or there is no such table."""
+    try:
+        table.refresh()
+    except InputError:
+        return None
+    return table.properties().get(TABLE_PROPERTY)
 
 
 def _check_members(spark: SparkSession, spec: TableSpec) -> None:
@@ -125,10 +148,8 @@ def _check_members(spark: SparkSession, spec: TableSpec) -> None:
             "Take it out of the spec, or give it a spec and a registry of its own",
         )
     for name in missing:
-        table = IcebergTable(spark, known[name])
-        table.refresh()
-        # One that was released alone is the team's.
-        if table.properties().get(TABLE_PROPERTY) == spec.table:
+        # One that was released alone is the team's, and may be gone.
+        if _owner(IcebergTable(spark, known[name])) == spec.table:
             raise InputError(
                 f"epoch {registry.current().number} has state table {name!r}, and the spec has not",
                 f"{name} ({known[name]})",

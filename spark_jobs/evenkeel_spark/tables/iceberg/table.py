@@ -17,11 +17,12 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from evenkeel.registry.iceberg_read import iceberg_name
-from evenkeel.registry.iceberg_read import slot_column as slot_column
+from evenkeel.registry.state_view import iceberg_name
+from evenkeel.registry.state_view import slot_column as slot_column
 from evenkeel.spec.table_spec import CHANNEL, SLOT
 from evenkeel_spark.tables.delta.state import properties_sql
 from evenkeel_spark.tables.delta.write_session import active_session, own_session
+from evenkeel_spark.tables.iceberg.commits import IcebergCommit, beaten
 from evenkeel_spark.tables.spark_errors import JAVA_ERRORS, SPARK_ERRORS
 from partitioning.errors import FenceError, InputError, SetupError
 from partitioning.function.sql import quoted
@@ -37,36 +38,8 @@ UNPLACED = -1
 SUMMARY = "evenkeel."
 #: Times that a small commit is tried again after another writer was first.
 TRIES = 20
-_SLOT = re.compile(rf"{SLOT}_(\d+)")
+SLOT_NAME = re.compile(rf"{SLOT}_(\d+)")
 _SNAPSHOT_PROPERTY = "spark.sql.iceberg.snapshot-property."
-#: Parts of the messages of a commit that another writer has beaten.
-_LOST = ("CommitFailedException", "ValidationException", "Cannot commit", "not an ancestor")
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """One commit of an Iceberg table.
-
-    Parameters
-    ----------
-    number, parent : its id, and that of the one before; no parent: the first one
-    operation : append, overwrite, replace or delete
-    summary : what the commit says of itself
-    """
-
-    number: int
-    parent: int | None
-    operation: str
-    summary: Mapping[str, str]
-
-    def count(self, name: str) -> int:
-        """Return a number of the summary; 0: it has none."""
-        return int(self.summary.get(name, 0))
-
-
-def lost(error: Exception) -> bool:
-    """Return whether a commit failed because another writer was first."""
-    return any(part in str(error) for part in _LOST)
 
 
 @dataclass(frozen=True)
@@ -142,7 +115,7 @@ class IcebergTable:
 
     def epoch(self) -> int | None:
         """Return the epoch that the slot's column names; None: the table has no such column."""
-        found = [m for name in self.schema().names if (m := _SLOT.fullmatch(name))]
+        found = [m for name in self.schema().names if (m := SLOT_NAME.fullmatch(name))]
         return int(found[0][1]) if found else None
 
     def refs(self) -> dict[str, int]:
@@ -161,7 +134,7 @@ class IcebergTable:
             raise InputError("has no snapshot yet", self.name, "Write its first rows")
         return found
 
-    def since(self, known: int, head: int | None = None) -> list[Snapshot] | None:
+    def since(self, known: int, head: int | None = None) -> list[IcebergCommit] | None:
         """Return the commits that led from one snapshot to another, oldest first.
 
         Parameters
@@ -170,21 +143,21 @@ class IcebergTable:
 
         Returns
         -------
-        None: `known` is no ancestor, so the table was rolled back or made again. If snapshots in
-        between have expired, those that are left.
+        None: `known` is no ancestor, so the table was rolled back or made again. If some have
+        expired, those that are left.
         """
         listed = self.spark.sql(
             f"SELECT snapshot_id, parent_id, operation, summary FROM {self.sql}.snapshots"
         ).collect()
-        by_number = {r[0]: Snapshot(r[0], r[1], r[2], r[3] or {}) for r in listed}
-        found: list[Snapshot] = []
+        by_number = {r[0]: IcebergCommit(r[0], r[1], r[2], r[3] or {}) for r in listed}
+        found: list[IcebergCommit] = []
         at: int | None = self.head() if head is None else head
         while at != known:
             if at is None:
                 return None
             if at not in by_number:
-                # It has expired, as may have the one that is asked for.
-                return None if known in by_number else found[::-1]
+                # It has expired: nobody can tell what was before.
+                return found[::-1]
             found.append(by_number[at])
             at = by_number[at].parent
         return found[::-1]
@@ -204,7 +177,7 @@ class IcebergTable:
         when = "" if at is None else f" VERSION AS OF {at if isinstance(at, int) else repr(at)}"
         found = self.spark.sql(f"SELECT * FROM {self.sql}{when}")
         for name in found.columns:
-            if _SLOT.fullmatch(name):
+            if SLOT_NAME.fullmatch(name):
                 found = found.withColumnRenamed(name, SLOT)
         return found
 
@@ -247,7 +220,7 @@ class IcebergTable:
         try:
             self.call("fast_forward", {"branch": f"'{MAIN}'", "to": f"'{branch}'"})
         except SPARK_ERRORS as error:
-            if lost(error):
+            if beaten(error):
                 return False
             raise
         return True
@@ -286,7 +259,7 @@ class IcebergTable:
             change = change.addRequiredColumn(name, kind, "Evenkeel's", unplaced)
         for name in (slot_column(epoch), CHANNEL):
             change = change.updateColumnDefault(name, None)
-        change.commit()
+        self.small_commit(change.commit)
         self.refresh()
 
     def write(self, meta: Mapping[str, object], statement: Callable[[SparkSession], Any]) -> None:
@@ -312,7 +285,7 @@ class IcebergTable:
             try:
                 return what()
             except (*SPARK_ERRORS, *JAVA_ERRORS) as error:
-                if not lost(error):
+                if not beaten(error):
                     raise
                 reason = str(error).strip().splitlines()[0]
             time.sleep(min(2.0, 0.05 * 2**attempt))

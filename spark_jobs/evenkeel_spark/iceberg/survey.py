@@ -1,0 +1,138 @@
+"""Look at an Iceberg table before it is adopted, and change nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pyspark.sql import functions as F
+
+from evenkeel.spec.table_spec import CHANNEL, SLOT, TableSpec
+from evenkeel_spark.events.reader import null_key
+from evenkeel_spark.tables.delta.checksums import duplicate_keys
+from evenkeel_spark.tables.delta.state import (
+    BEFORE_PROPERTY,
+    REGISTRY_PROPERTY,
+    TABLE_PROPERTY,
+    comparable,
+)
+from evenkeel_spark.tables.iceberg.table import MAIN, SLOT_NAME, IcebergTable
+from evenkeel_spark.tables.membership import table_in_errors
+from partitioning.errors import EvenkeelError, InputError
+from partitioning.function.function import KeyColumn, PartitioningFunction
+
+#: Iceberg's format that has deletion vectors and defaults of columns.
+_VERSION, _LEAST = "format-version", 3
+
+
+@dataclass(frozen=True)
+class IcebergSurvey:
+    """Hold what was found in one table.
+
+    Parameters
+    ----------
+    rows, size, files : of main; size in bytes
+    problems : why it cannot be adopted; empty: it can
+    """
+
+    name: str
+    rows: int
+    size: int
+    files: int
+    problems: tuple[EvenkeelError, ...]
+
+    def lines(self) -> Iterator[str]:
+        """Yield what a person wants to know before a rewrite, a line each."""
+        yield f"{self.name}: {self.rows:,} rows, {self.size:,} bytes in {self.files:,} files"
+        yield (
+            f"{self.name}: would get the columns slot_N and {CHANNEL}, and a partition field "
+            f"{CHANNEL}; one snapshot would write all rows again"
+        )
+        for problem in self.problems:
+            yield f"{self.name}: cannot be adopted: {problem}"
+
+
+def survey_table(
+    spec: TableSpec, name: str, table: IcebergTable, function: PartitioningFunction
+) -> IcebergSurvey:
+    """Look at one table that is not adopted, and change nothing."""
+    problems = list(_problems(spec, name, table, function.key))
+    if any("no column" in problem.what for problem in problems):
+        raise problems[0]
+    total = table.files().agg(F.sum("rows"), F.sum("size"), F.count(F.lit(1))).collect()[0]
+    rows = table.rows()
+    where = table_in_errors(spec, name)
+    nulls = rows.where(null_key(spec)).count()
+    if nulls and spec.null_keys != "keep":
+        problems.append(
+            InputError(
+                f"{nulls:,} rows have a null in the key ({', '.join(spec.key)})",
+                where,
+                "Correct them, or set null_keys: keep in the spec",
+            )
+        )
+    if spec.state[name].rows == "one":
+        keyed = rows if SLOT in rows.columns else rows.withColumn(SLOT, F.lit(0))
+        if found := duplicate_keys(keyed, function):
+            problems.append(
+                InputError(
+                    f"expected one row a key, found {found:,} keys with several",
+                    where,
+                    "Remove what is too many, or set rows: many in the spec",
+                )
+            )
+    return IcebergSurvey(name, rows.count(), total[1] or 0, total[2], tuple(problems))
+
+
+def _problems(
+    spec: TableSpec, name: str, table: IcebergTable, key: tuple[KeyColumn, ...]
+) -> Iterator[EvenkeelError]:
+    """Yield what stands in the way whatever rows there are."""
+    where, found, schema = table_in_errors(spec, name), table.properties(), table.schema()
+    kinds = {field.name: field.dataType.simpleString() for field in schema}
+    if missing := [c for c in spec.key if c not in kinds]:
+        yield InputError(
+            f"there is no column {', '.join(map(repr, missing))}",
+            where,
+            f"Its columns: {', '.join(list(kinds)[:40])}",
+        )
+        return
+    if MAIN not in table.refs():
+        yield InputError("has no snapshot yet", where, "Write its first rows")
+    if (owner := found.get(TABLE_PROPERTY)) is not None:
+        yield InputError(
+            f"is adopted as a table of {owner!r} with registry {found.get(REGISTRY_PROPERTY)}",
+            where,
+            "Release it there first (`evenkeel release`), or correct the spec",
+        )
+    if int(found.get(_VERSION, 2)) < _LEAST:
+        yield InputError(
+            f"is of format {found.get(_VERSION)}, which has no deletion vectors: a move would "
+            "write whole files again",
+            where,
+            f"ALTER TABLE {table.sql} SET TBLPROPERTIES ('{_VERSION}' = '{_LEAST}')",
+        )
+    for column in key:
+        if kinds[column.name] != column.type:
+            yield InputError(
+                f"key column {column.name!r}: expected {column.type}, as in the input, found "
+                f"{kinds[column.name]}",
+                where,
+                "Convert one of them: a key must hash alike in both",
+            )
+    ours = BEFORE_PROPERTY in found
+    reserved = [c for c in kinds if c.lower() in (SLOT, CHANNEL) or SLOT_NAME.fullmatch(c.lower())]
+    if taken := reserved if not ours else []:
+        yield InputError(
+            f"has a column {', '.join(map(repr, taken))}, which Evenkeel would add",
+            where,
+            "Rename the column",
+        )
+    for field in schema:
+        if not comparable(field.dataType):
+            yield InputError(
+                f"column {field.name!r} is {field.dataType.simpleString()}: rows with a map or a "
+                "variant cannot be compared before and after they move",
+                where,
+                "Keep it in another table, or as an array of structs",
+            )

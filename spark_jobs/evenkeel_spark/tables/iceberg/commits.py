@@ -1,0 +1,35 @@
+"""Commits of an Iceberg table: what one says of itself, and whether another writer was first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+#: Parts of the messages of a commit that another writer has beaten.
+_LOST = ("CommitFailedException", "ValidationException", "Cannot commit", "not an ancestor")
+
+
+@dataclass(frozen=True)
+class IcebergCommit:
+    """One commit of an Iceberg table.
+
+    Parameters
+    ----------
+    number, parent : its id, and that of the one before; no parent: the first one
+    operation : append, overwrite, replace or delete
+    summary : what the commit says of itself
+    """
+
+    number: int
+    parent: int | None
+    operation: str
+    summary: Mapping[str, str]
+
+    def count(self, name: str) -> int:
+        """Return a number of the summary; 0: it has none."""
+        return int(self.summary.get(name, 0))
+
+
+def beaten(error: Exception) -> bool:
+    """Return whether a commit failed because another writer was first."""
+    return any(part in str(error) for part in _LOST)
