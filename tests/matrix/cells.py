@@ -78,7 +78,7 @@ GROUPS: dict[str, list[str]] = {
     "Iceberg": [
         f"{_SPARK}/iceberg/test_life.py",
         f"{_SPARK}/iceberg/test_jobs.py",
-        f"{_SPARK}/iceberg/test_joins.py",
+        f"{_SPARK}/iceberg/test_page.py",
     ],
     "DAGs": [
         "tests/evenkeel_airflow/test_dags.py",

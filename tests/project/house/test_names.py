@@ -42,9 +42,9 @@ def test_no_two_public_classes_share_a_name() -> None:
 
 #: What people do with a table. Each room has its own part: a command, a DAG, a step and a job.
 VERBS = {
-    *("adopt", "backtest", "decide", "evolve", "forget", "learn", "maintain", "plan"),
+    *("adopt", "backtest", "decide", "evolve", "forget", "learn", "maintain", "migrate", "plan"),
     *("plan_rollback", "plan_watch", "publish", "rebalance", "release", "repair", "report"),
-    *("roll_back", "watch"),
+    *("roll_back", "verify", "watch"),
 }
 #: Functions that are one thing in two rooms: a route and what it sends. This list only shrinks.
 TWICE = {"answer", "script", "style"}

@@ -1,0 +1,1 @@
+"""Iceberg tables of a team, for the tests of the jobs on them."""
