@@ -74,7 +74,7 @@ def test_channels_by_name_and_capacity(tmp_path):
         ),
         (
             {"state": {"s": {"path": "p", "x": 1, "columns": {"n": {"merge": "count", "y": 2}}}}},
-            r"columns.n.y: .*\(got 2; allowed: merge, of, by\).*x: .*\(got 1; allowed: path, format",
+            r"columns.n.y: .*\(got 2; allowed: merge, of, by\).*x: .*\(got 1; allowed: path, f",
         ),
         (
             {"state": {"s": {"path": "p", "columns": {"n": COPY, "m": {**COPY, "merge": "max"}}}}},
