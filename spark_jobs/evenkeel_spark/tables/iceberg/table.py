@@ -209,9 +209,10 @@ class IcebergTable:
         ----------
         arguments : SQL by name, beside the table
         """
-        catalog, _, rest = self.name.partition(".")
-        given = {"table": f"'{rest}'", **arguments}
+        # By its whole name, or Iceberg takes the namespace for a catalog first, and warns.
+        given = {"table": f"'{self.name}'", **arguments}
         listed = ", ".join(f"{name} => {sql}" for name, sql in given.items())
+        catalog = self.name.partition(".")[0]
         return self.spark.sql(f"CALL {quoted(catalog)}.system.{procedure}({listed})").first()
 
     def follow(self, branch: str) -> bool:
