@@ -107,8 +107,8 @@ class Table:
         try:
             yield
         except PySparkException as error:
-            gone = error.getCondition() in TOO_OLD or EXPIRED in str(error)
-            if number is None or not gone:
+            expired = error.getCondition() in TOO_OLD or EXPIRED in str(error)
+            if number is None or not expired:
                 raise
             raise InputError(
                 f"the version of epoch {number} cannot be read any more: versions stay readable "

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 
 from evenkeel.registry.files.migration_records import (
     AttemptNumber,
-    Claim,
     MigrationRecord,
+    PlanMark,
     RolledBack,
     Verdict,
-    Withdrawal,
 )
 from evenkeel.registry.files.run_files import RegistryFiles, RunFiles
 from partitioning.errors import FenceError
@@ -71,7 +70,7 @@ def settle(run: RunFiles, digest: str, number: int, verdict: str) -> str:
 
 
 def claim_epoch(files: RegistryFiles, number: int, digest: str) -> None:
-    """Claim an epoch for the plan of that digest, before its rows come to readers.
+    """PlanMark an epoch for the plan of that digest, before its rows come to readers.
 
     Raises
     ------
@@ -79,7 +78,7 @@ def claim_epoch(files: RegistryFiles, number: int, digest: str) -> None:
     """
     file = files.claim(number)
     try:
-        file.create(Claim(digest=digest))
+        file.create(PlanMark(digest=digest))
     except FileExistsError:
         if (other := file.read().digest) != digest:
             raise FenceError(
@@ -118,7 +117,7 @@ def withdraw(run: RunFiles, digest: str) -> bool:
             return False
         mark(run, digest, attempt.number, done=True)
     with suppress(FileExistsError):
-        run.withdrawn(digest).create(Withdrawal(digest=digest))
+        run.withdrawn(digest).create(PlanMark(digest=digest))
     # A later attempt may have begun before it could see that.
     return newest_attempt(run, digest).number == attempt.number
 

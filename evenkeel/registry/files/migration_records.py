@@ -208,14 +208,8 @@ class Verdict(FileModel):
     verdict: str
 
 
-class Claim(FileModel):
-    """The one plan that may publish an epoch whose tables it changes before."""
-
-    digest: str
-
-
-class Withdrawal(FileModel):
-    """Mark of a plan that no attempt may carry out any more."""
+class PlanMark(FileModel):
+    """Mark of a plan: no attempt may carry it out any more, or it alone may publish an epoch."""
 
     digest: str
 

@@ -10,15 +10,14 @@ from functools import cached_property
 from evenkeel.registry.files.folder import Folder
 from evenkeel.registry.files.migration_records import (
     AttemptNumber,
-    Claim,
     MigrationRecord,
+    PlanMark,
     PlanSummary,
     Prediction,
     Progress,
     RolledBack,
     Verdict,
     VerifyRecord,
-    Withdrawal,
 )
 from evenkeel.registry.files.plan_record import PlanRecord
 from evenkeel.registry.files.records import (
@@ -108,9 +107,9 @@ class RunFiles(KeptFiles):
         """Return the file that decides an attempt at the plan of that digest."""
         return StoredFile(self, f"verdict_{digest[:12]}_{attempt}.json", Verdict)
 
-    def withdrawn(self, digest: str) -> StoredFile[Withdrawal]:
+    def withdrawn(self, digest: str) -> StoredFile[PlanMark]:
         """Return the file that withdraws the plan of that digest for good."""
-        return StoredFile(self, f"withdrawn_{digest[:12]}.json", Withdrawal)
+        return StoredFile(self, f"withdrawn_{digest[:12]}.json", PlanMark)
 
 
 class EpochFiles(KeptFiles):
@@ -213,9 +212,9 @@ class RegistryFiles(Folder):
         """List the names of the runs that have such a mark."""
         return self._listed(MOVING)
 
-    def claim(self, number: int) -> StoredFile[Claim]:
+    def claim(self, number: int) -> StoredFile[PlanMark]:
         """Return the file that names the one plan that may publish an epoch of Iceberg tables."""
-        return StoredFile(self, f"{CLAIMS}/{number}.json", Claim)
+        return StoredFile(self, f"{CLAIMS}/{number}.json", PlanMark)
 
     def spec_channels(self, digest: str) -> StoredFile[list[ChannelRecord]]:
         """Return the file with the spec's channels when the plan of that digest was published.

@@ -44,7 +44,7 @@ REWRITES = 3
 FEW = 0.1
 #: A move writes moved rows and deletion vectors, and no row that stays.
 UPDATE_MODE = "write.update.mode"
-_MODES = {UPDATE_MODE: "merge-on-read"}
+_UPDATES = {UPDATE_MODE: "merge-on-read"}
 
 
 def adopt(spark: SparkSession, table: Table, dry_run: bool = False) -> list[IcebergSurvey]:
@@ -137,7 +137,7 @@ def _take(table: Table, name: str, one: IcebergTable, function: PartitioningFunc
     spec, where = table.spec, table_in_errors(table.spec, name)
     found = one.properties()
     if BEFORE_PROPERTY not in found:
-        before = {n: found.get(n) for n in _MODES}
+        before = {n: found.get(n) for n in _UPDATES}
         one.set_properties({BEFORE_PROPERTY: json.dumps({"properties": before})})
     crash_point("noted")
     names = one.schema().names
@@ -148,7 +148,7 @@ def _take(table: Table, name: str, one: IcebergTable, function: PartitioningFunc
     crash_point("columns")
     if CHANNEL not in one.partitions():
         one.alter(f"ADD PARTITION FIELD {CHANNEL}")
-    one.set_properties(_MODES)
+    one.set_properties(_UPDATES)
     crash_point("partitioned")
     _rewrite(one, name, function, where)
     crash_point("rewritten")

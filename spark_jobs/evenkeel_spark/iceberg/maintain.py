@@ -12,7 +12,7 @@ from evenkeel.inspect.half_moved import find_half_moved
 from evenkeel.table import Table
 from evenkeel_spark.iceberg.placing import place, slot_name
 from evenkeel_spark.tables.delta.constraints import mend
-from evenkeel_spark.tables.iceberg.checks import adopted_tables, check_at_rest
+from evenkeel_spark.tables.iceberg.checks import adopted_tables, check_slot_column
 from evenkeel_spark.tables.iceberg.table import BRANCHES, IcebergTable
 from evenkeel_spark.tables.membership import table_in_errors
 from partitioning.errors import FenceError
@@ -38,7 +38,7 @@ def steps(spark: SparkSession, table: Table) -> Iterator[tuple[str, Callable[[],
     for run in registry.files.moving_runs():
         if find_half_moved(registry, registry.run(run)) is not None:
             raise FenceError(f"run {run} is moving rows", registry.run(run).url, mend(spec.table))
-    check_at_rest(spec, tables, function)
+    check_slot_column(spec, tables, function)
     for name, one in tables.items():
         yield f"{name}, late rows", partial(_place, one, table_in_errors(spec, name), function)
         yield f"{name}, files", partial(_rewrite, one)

@@ -89,7 +89,7 @@ def adopted_tables(spark: SparkSession, spec: TableSpec) -> dict[str, IcebergTab
     return found
 
 
-def check_at_rest(
+def check_slot_column(
     spec: TableSpec, tables: dict[str, IcebergTable], function: PartitioningFunction
 ) -> None:
     """Refuse tables that another epoch's writers write.
