@@ -38,7 +38,7 @@ NO_YAML = [
     ("keep: !!int ''", "expected type int, got"),
     ("keep: !!set [a]", "expected a mapping node"),
     ("!!map a", "expected a mapping node"),
-    ("[" * 5000, "nested too deeply"),
+    ("[" * 5000, "nest(ed too deeply|ing depth)"),
     ("keep: " + "9" * 5000, "expected type int, got 9{40}: Exceeds the limit"),
     ("keep: !!python/name:os.system", "could not determine a constructor"),
     ("a: [", "while parsing"),
@@ -77,4 +77,4 @@ print(*catalog.problems)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout.splitlines()[:2] == ["False", load_spec(good).model_dump_json()], done.stderr
-    assert "nested too deeply" in done.stdout
+    assert "nest(ed too deeply|ing depth)" in done.stdout
