@@ -134,7 +134,7 @@ def look(spark: SparkSession, spec: TableSpec, name: str, function: Partitioning
     problems = list(layout_problems(spark, spec, name, rows.schema, function.key))
     if any("no column" in problem.what for problem in problems):
         raise problems[0]
-    count, nulls, keys, channels = _counts(rows, spec, table, function)
+    count, nulls, keys, channels = count_rows(rows, spec, table, function)
     problems += row_problems(spec, name, nulls, count, keys)
     size, files = _size(spark, table.path, version)
     partitions = tuple(state.partition_columns(spark, table.path))
@@ -182,7 +182,7 @@ def _size(spark: SparkSession, path: str, version: int) -> tuple[int, int]:
     return int(found.sizeInBytes()), int(found.numOfFiles())
 
 
-def _counts(
+def count_rows(
     rows: DataFrame, spec: TableSpec, table: StateTable, function: PartitioningFunction
 ) -> tuple[int, int, int | None, dict[int, int]]:
     """Count rows, rows with a null in the key, distinct keys (if each must have one row).

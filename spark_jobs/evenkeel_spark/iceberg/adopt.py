@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Mapping
+from functools import partial
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -86,9 +86,9 @@ def adopt(spark: SparkSession, table: Table, dry_run: bool = False) -> list[Iceb
         table.registry.publish(function, versions)
         say(f"epoch 0 of {spec.table} published in {table.registry.url}")
     crash_point("published")
-    for name, one in waiting.items():
-        _take(table, name, one, function)
-        say(f"{name}: adopted")
+    for survey in surveys:
+        _take(table, survey, waiting[survey.name], function)
+        say(f"{survey.name}: adopted")
     table.registry.files.released.remove()
     say(f"{spec.table} is adopted, by epoch {function.epoch}")
     return surveys
@@ -132,16 +132,18 @@ def _adopted(spec: TableSpec, name: str, table: IcebergTable) -> bool:
     return found.get(TABLE_PROPERTY) == spec.table and BEFORE_PROPERTY in found
 
 
-def _take(table: Table, name: str, one: IcebergTable, function: PartitioningFunction) -> None:
+def _take(
+    table: Table, survey: IcebergSurvey, one: IcebergTable, function: PartitioningFunction
+) -> None:
     """Adopt one table. Each step looks whether it is done."""
-    spec, where = table.spec, table_in_errors(table.spec, name)
+    spec, name = table.spec, survey.name
     found = one.properties()
     if BEFORE_PROPERTY not in found:
         before = {n: found.get(n) for n in _UPDATES}
         one.set_properties({BEFORE_PROPERTY: json.dumps({"properties": before})})
     crash_point("noted")
-    names = one.schema().names
-    if CHANNEL not in names:
+    fresh = CHANNEL not in one.schema().names
+    if fresh:
         one.add_columns(function.epoch)
     elif slot_name(one) != slot_column(function.epoch):
         one.rename(slot_name(one), slot_column(function.epoch))
@@ -150,7 +152,11 @@ def _take(table: Table, name: str, one: IcebergTable, function: PartitioningFunc
         one.alter(f"ADD PARTITION FIELD {CHANNEL}")
     one.set_properties(_UPDATES)
     crash_point("partitioned")
-    _rewrite(one, name, function, where)
+    # Of a broken-off adoption only late rows may be left.
+    if fresh or count_misplaced(one, function) > FEW * survey.rows:
+        _rewrite(one, survey, function, table_in_errors(spec, name))
+    # A writer that had begun before the columns were added may end only now.
+    place(one, table_in_errors(spec, name), function, _meta(function))
     crash_point("rewritten")
     one.set_properties(
         {
@@ -162,61 +168,56 @@ def _take(table: Table, name: str, one: IcebergTable, function: PartitioningFunc
     )
 
 
-def _rewrite(table: IcebergTable, name: str, function: PartitioningFunction, where: str) -> None:
-    """Place all rows, in one snapshot if more than a few are elsewhere."""
-    meta = {"step": "adopt", "epoch": function.epoch}
+def _meta(function: PartitioningFunction) -> dict[str, object]:
+    return {"step": "adopt", "epoch": function.epoch}
+
+
+def _rewrite(
+    table: IcebergTable, survey: IcebergSurvey, function: PartitioningFunction, where: str
+) -> None:
+    """Write all rows again on a branch, each where the function puts it, and let main follow."""
     for _ in range(REWRITES):
         table.refresh()
         if TABLE_PROPERTY in table.properties():
             # Another attempt has adopted it.
             return
-        head, total = table.head(), table.rows().count()
-        if count_misplaced(table, function) <= FEW * total:
-            break
         branch = f"{BRANCHES}adopt_{secrets.token_hex(4)}"
-        table.create_branch(branch, head)
-        say(f"{name}: rewriting {total:,} rows")
-        _write(table, branch, head, function, meta)
+        table.create_branch(branch, table.head())
+        say(f"{survey.name}: rewriting {survey.rows:,} rows")
+        table.write(_meta(function), partial(_write, table.name, branch, survey, function))
         crash_point("written")
         followed = table.follow(branch)
         table.drop_branches(branch)
         if followed:
-            break
-        say(f"{name}: somebody wrote meanwhile")
-    else:
-        raise FenceError(
-            f"others wrote during each of {REWRITES} rewrites",
-            where,
-            "Pause its writers until it is adopted, then run this again",
-        )
-    # A writer that had begun before the columns were added may end only now.
-    place(table, where, function, meta)
+            return
+        say(f"{survey.name}: somebody wrote meanwhile")
+    raise FenceError(
+        f"others wrote during each of {REWRITES} rewrites",
+        where,
+        "Pause its writers until it is adopted, then run this again",
+    )
 
 
 def _write(
-    table: IcebergTable,
+    name: str,
     branch: str,
-    head: int,
+    survey: IcebergSurvey,
     function: PartitioningFunction,
-    meta: Mapping[str, object],
+    own: SparkSession,
 ) -> None:
-    """Write all rows of a snapshot to a branch, each where the function puts it."""
+    """Write all rows of a branch again, in as many tasks and files as they fill."""
+    slots = len(function.slots)
+    table = IcebergTable(own, name)
+    rows = table.rows(branch)
+    placed = rows.withColumn(SLOT, F.expr(slot_sql(function.key, slots)))
+    placed = placed.withColumn(CHANNEL, F.expr(channel_sql(function)))
+    tasks = tasks_of(len(function.channels), survey.channels, survey.size)
+    spread = by_slot_range(placed, tasks, slots).sortWithinPartitions(CHANNEL, SLOT)
     # Not the name that it has now: by another epoch's this would move all rows back.
-    slots, slot = len(function.slots), slot_column(function.epoch)
-
-    def run(own: SparkSession) -> None:
-        mine = IcebergTable(own, table.name)
-        rows = mine.rows(branch)
-        placed = rows.withColumn(SLOT, F.expr(slot_sql(function.key, slots)))
-        placed = placed.withColumn(CHANNEL, F.expr(channel_sql(function)))
-        counts = {r[0]: r[1] for r in placed.groupBy(CHANNEL).count().collect()}
-        size = int(mine.files().agg(F.sum("size")).collect()[0][0] or 0)
-        tasks = tasks_of(len(function.channels), counts, size)
-        spread = by_slot_range(placed, tasks, slots).sortWithinPartitions(CHANNEL, SLOT)
-        named = spread.select(*rows.columns).withColumnRenamed(SLOT, slot)
-        target = f"{table.sql}.{quoted(f'branch_{branch}')}"
-        named.writeTo(target).option("distribution-mode", "none").option(
-            "fanout-enabled", "true"
-        ).overwrite(F.lit(True))
-
-    table.write(meta, run)
+    named = spread.select(*map(quoted, rows.columns)).withColumnRenamed(
+        SLOT, slot_column(function.epoch)
+    )
+    write = named.writeTo(f"{table.sql}.{quoted(f'branch_{branch}')}")
+    # Spread and sorted already; by day, say, below that.
+    write = write.option("distribution-mode", "none").option("fanout-enabled", "true")
+    write.overwrite(F.lit(True))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from pyspark.sql import functions as F
 
 from evenkeel.spec.table_spec import CHANNEL, SLOT, TableSpec
-from evenkeel_spark.events.reader import null_key
-from evenkeel_spark.tables.delta.checksums import duplicate_keys
+from evenkeel_spark.adoption.obstacles import row_problems
+from evenkeel_spark.adoption.survey import count_rows
 from evenkeel_spark.tables.delta.state import (
     BEFORE_PROPERTY,
     REGISTRY_PROPERTY,
@@ -32,11 +32,13 @@ class IcebergSurvey:
     Parameters
     ----------
     rows, size, files : of main; size in bytes
+    channels : rows by channel, as the function places them
     problems : why it cannot be adopted; empty: it can
     """
 
     name: str
     rows: int
+    channels: Mapping[int, int]
     size: int
     files: int
     problems: tuple[EvenkeelError, ...]
@@ -59,29 +61,10 @@ def survey_table(
     problems = list(_problems(spec, name, table, function.key))
     if any("no column" in problem.what for problem in problems):
         raise problems[0]
-    total = table.files().agg(F.sum("rows"), F.sum("size"), F.count(F.lit(1))).collect()[0]
-    rows = table.rows()
-    where = table_in_errors(spec, name)
-    nulls = rows.where(null_key(spec)).count()
-    if nulls and spec.null_keys != "keep":
-        problems.append(
-            InputError(
-                f"{nulls:,} rows have a null in the key ({', '.join(spec.key)})",
-                where,
-                "Correct them, or set null_keys: keep in the spec",
-            )
-        )
-    if spec.state[name].rows == "one":
-        keyed = rows if SLOT in rows.columns else rows.withColumn(SLOT, F.lit(0))
-        if found := duplicate_keys(keyed, function):
-            problems.append(
-                InputError(
-                    f"expected one row a key, found {found:,} keys with several",
-                    where,
-                    "Remove what is too many, or set rows: many in the spec",
-                )
-            )
-    return IcebergSurvey(name, rows.count(), total[1] or 0, total[2], tuple(problems))
+    total = table.files().agg(F.sum("size"), F.count(F.lit(1))).collect()[0]
+    rows, nulls, keys, channels = count_rows(table.rows(), spec, spec.state[name], function)
+    problems += row_problems(spec, name, nulls, rows, keys)
+    return IcebergSurvey(name, rows, channels, total[0] or 0, total[1], tuple(problems))
 
 
 def _problems(
