@@ -28,7 +28,7 @@ TOO_OLD = {
 EXPIRED = "Cannot find snapshot"
 _CONSTRAINT = "delta.constraints."
 #: In the summary of an Iceberg move's snapshot: the epoch that it leads to.
-EPOCH_SUMMARY = "evenkeel.epoch"
+EPOCH_SUMMARY, STEP_SUMMARY = "evenkeel.epoch", "evenkeel.step"
 _ADD, _DROP = "ADD CONSTRAINT", "DROP CONSTRAINT"
 #: Times to look again if constraints change meanwhile; commits to read at first; and the factor by
 #: which to read more if these do not reach back far enough.
@@ -99,18 +99,23 @@ def snapshot_under(spark: SparkSession, path: str, epoch: Epoch, name: str) -> i
     spark.sql(f"REFRESH TABLE {table}")
     head = spark.sql(f"SELECT snapshot_id FROM {table}.refs WHERE name = 'main'").collect()
     rows = spark.sql(f"SELECT snapshot_id, parent_id, summary FROM {table}.snapshots").collect()
-    known = {r[0]: (r[1], int((r[2] or {}).get(EPOCH_SUMMARY, 0))) for r in rows}
-    at, landed, chain = head[0][0] if head else None, epoch.tables.get(name), []
-    # Snapshots from before this epoch may name epochs of another registry.
-    while at in known and not (chain and landed and chain[-1] == landed.version):
-        chain.append(at)
-        at = known[at][0]
-    # All that came after the first move to a later epoch stands by that epoch.
-    later = [i for i, number in enumerate(chain) if known[number][1] > epoch.number]
-    first = later[-1] + 1 if later else 0
-    if first >= len(chain):
+    known = {r[0]: (r[1], r[2] or {}) for r in rows}
+    at, landed = head[0][0] if head else None, epoch.tables.get(name)
+    found: list[int] = []
+    while at in known:
+        parent, summary = known[at]
+        number = int(summary.get(EPOCH_SUMMARY, 0))
+        repaired = summary.get(STEP_SUMMARY) == "repair" and number == epoch.number
+        # Snapshots of before may name epochs of another registry, or those that a repair undid.
+        if repaired or (landed is not None and at == landed.version):
+            found.append(at)
+            break
+        # All that came after a move to a later epoch stands by that epoch.
+        found = [] if number > epoch.number else [*found, at]
+        at = parent
+    if not found:
         raise _none_left(path, epoch.number)
-    return int(chain[first])
+    return found[0]
 
 
 def _read(spark: SparkSession, path: str, version: int, epoch: int) -> DataFrame:

@@ -19,7 +19,7 @@ from evenkeel.spec.table_spec import CHANNEL, SLOT, TableSpec
 from evenkeel.table import Table
 from evenkeel_spark.adoption.row_tasks import by_slot_range, tasks_of
 from evenkeel_spark.events.reader import read_events, typed_key
-from evenkeel_spark.iceberg.placing import count_misplaced, place, slot_name
+from evenkeel_spark.iceberg.placing import count_misplaced, name_column, place
 from evenkeel_spark.iceberg.survey import IcebergSurvey, survey_table
 from evenkeel_spark.migration.fence import crash_point
 from evenkeel_spark.runtime.command import say
@@ -137,7 +137,11 @@ def _take(
 ) -> None:
     """Adopt one table. Each step looks whether it is done."""
     spec, name = table.spec, survey.name
+    one.refresh()
     found = one.properties()
+    if TABLE_PROPERTY in found:
+        # Another attempt has adopted it.
+        return
     if BEFORE_PROPERTY not in found:
         before = {n: found.get(n) for n in _UPDATES}
         one.set_properties({BEFORE_PROPERTY: json.dumps({"properties": before})})
@@ -145,8 +149,8 @@ def _take(
     fresh = CHANNEL not in one.schema().names
     if fresh:
         one.add_columns(function.epoch)
-    elif slot_name(one) != slot_column(function.epoch):
-        one.rename(slot_name(one), slot_column(function.epoch))
+    else:
+        name_column(table.registry, one, function.epoch)
     crash_point("columns")
     if CHANNEL not in one.partitions():
         one.alter(f"ADD PARTITION FIELD {CHANNEL}")

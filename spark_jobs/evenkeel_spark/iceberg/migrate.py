@@ -83,6 +83,13 @@ def check_fence(migration: Migration, name: str, table: IcebergTable) -> None:
             migration.table.registry.url,
             AGAIN,
         )
+    claim = migration.table.registry.files.claim(migration.after.epoch).find()
+    if attempt.verdict is None and claim is not None and claim.digest != plan.digest:
+        raise FenceError(
+            f"plan {claim.digest[:12]} is about to publish epoch {migration.after.epoch}",
+            migration.table.registry.url,
+            mend(migration.table.spec.table),
+        )
     table.refresh()
     if (epoch := table.epoch()) not in (migration.before.epoch, migration.after.epoch):
         raise FenceError(f"has the column slot_{epoch}", where, mend(migration.table.spec.table))

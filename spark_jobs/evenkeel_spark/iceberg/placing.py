@@ -6,13 +6,14 @@ from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
 
+from evenkeel.registry.epochs import Registry
 from evenkeel.spec.table_spec import CHANNEL, SLOT
 from evenkeel_spark.migration.fence import crash_point
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.delta.placement_sql import misplaced_sql
 from evenkeel_spark.tables.iceberg.commits import beaten
 from evenkeel_spark.tables.iceberg.table import IcebergTable, slot_column
-from evenkeel_spark.tables.spark_errors import JAVA_ERRORS, SPARK_ERRORS
+from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
 from partitioning.errors import FenceError
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.sql import channel_sql, quoted, slot_sql
@@ -73,7 +74,7 @@ def place(
 
         try:
             table.write(meta, run)
-        except (*SPARK_ERRORS, *JAVA_ERRORS) as error:
+        except SPARK_ERRORS as error:
             if not beaten(error):
                 raise
             reason = str(error).strip().splitlines()[0]
@@ -86,6 +87,19 @@ def place(
         where,
         "Run this step again when they are quieter",
     )
+
+
+def name_column(registry: Registry, table: IcebergTable, epoch: int) -> None:
+    """Let writers by an epoch write, or by the current one if that is a later one by now.
+
+    It renames, then looks: a job that wakes late must not shut the current epoch's writers out.
+    """
+    table.refresh()
+    if table.epoch() != epoch:
+        table.rename(slot_name(table), slot_column(epoch))
+        crash_point("named")
+    if (known := registry.numbers()) and known[-1] > epoch:
+        table.rename(slot_column(epoch), slot_column(known[-1]))
 
 
 def slot_name(table: IcebergTable) -> str:

@@ -15,11 +15,12 @@ from evenkeel.registry.epochs import Epoch
 from evenkeel.registry.verdict import claim_epoch
 from evenkeel_spark.iceberg.measuring import measure_branch
 from evenkeel_spark.iceberg.migrate import branch_prefix, check_fence, move
-from evenkeel_spark.iceberg.placing import place
+from evenkeel_spark.iceberg.placing import name_column, place
 from evenkeel_spark.migration.fence import Migration, crash_point, published
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.iceberg.checks import adopted_tables
-from evenkeel_spark.tables.iceberg.table import MAIN, IcebergTable, slot_column
+from evenkeel_spark.tables.iceberg.commits import SUMMARY
+from evenkeel_spark.tables.iceberg.table import MAIN, IcebergTable
 from evenkeel_spark.tables.membership import table_in_errors
 from partitioning.errors import DamagedError, FenceError
 
@@ -72,13 +73,15 @@ def settle_tables(spark: SparkSession, migration: Migration) -> None:
     table = migration.table
     if table.registry.current().number != migration.after.epoch:
         return
-    old, new = (slot_column(f.epoch) for f in (migration.before, migration.after))
     for name, one in adopted_tables(spark, table.spec).items():
-        if one.epoch() == migration.before.epoch:
-            # A late rollback has opened it again.
-            one.rename(old, new)
-        where = table_in_errors(table.spec, name)
-        place(one, where, migration.after, migration.meta(STEP))
+        # A late rollback may have opened it again.
+        name_column(table.registry, one, migration.after.epoch)
+        try:
+            where = table_in_errors(table.spec, name)
+            place(one, where, migration.after, migration.meta(STEP))
+        except FenceError as error:
+            # The epoch is in force whatever comes.
+            say(f"late rows wait for maintain: {error}")
         one.drop_branches(branch_prefix(migration))
     crash_point("settled")
 
@@ -93,10 +96,10 @@ def _follow(migration: Migration, tables: Mapping[str, IcebergTable]) -> dict[st
     for name, table in tables.items():
         for _ in range(MOVES_AGAIN):
             table.refresh()
-            if table.descends(passed[name]):
+            if _has_followed(migration, table, passed[name]):
                 break
             branches = [n for n, at in table.refs().items() if at == passed[name] and n != MAIN]
-            if branches and table.follow(branches[0]):
+            if branches and _is_next(migration, table, passed[name]) and table.follow(branches[0]):
                 crash_point("followed")
                 continue
             # A writer that had begun before the table was closed has come in between.
@@ -109,6 +112,25 @@ def _follow(migration: Migration, tables: Mapping[str, IcebergTable]) -> dict[st
         else:
             raise busy(migration)
     return passed
+
+
+def _has_followed(migration: Migration, table: IcebergTable, passed: int) -> bool:
+    """Return whether main has followed a branch, and no repair has put its rows back since."""
+    since = table.since(passed) or []
+    back = any(c.epoch is not None and c.epoch < migration.after.epoch for c in since)
+    return table.descends(passed) and not back
+
+
+def _is_next(migration: Migration, table: IcebergTable, passed: int) -> bool:
+    """Return whether only this plan's commits lead from main to a branch.
+
+    Somebody may have rolled main back: to follow would bring those rows again.
+    """
+    between = table.since(table.head(), passed)
+    ours = f"{SUMMARY}digest"
+    return between is not None and all(
+        c.summary.get(ours) == migration.plan.digest for c in between
+    )
 
 
 def check_same(measured: Mapping[str, Any], where: str) -> None:

@@ -79,7 +79,8 @@ def _has_ours(table: IcebergTable, drop_columns: bool) -> bool:
     # BEFORE_PROPERTY stays for as long as the columns do.
     found = (n for n in table.properties() if n != BEFORE_PROPERTY)
     properties = any(name.startswith(PROPERTIES_PREFIX) for name in found)
-    return properties or (drop_columns and table.epoch() is not None)
+    kept = BEFORE_PROPERTY in table.properties()
+    return properties or (drop_columns and kept and table.epoch() is not None)
 
 
 def _release(spec: TableSpec, name: str, table: IcebergTable, drop_columns: bool) -> None:
@@ -90,7 +91,8 @@ def _release(spec: TableSpec, name: str, table: IcebergTable, drop_columns: bool
         table.alter(f"UNSET TBLPROPERTIES ('{TABLE_PROPERTY}')")
     crash_point("unowned")
     table.drop_branches(BRANCHES)
-    if drop_columns and CHANNEL in table.schema().names:
+    # Without that property the columns are the team's own.
+    if drop_columns and BEFORE_PROPERTY in properties and CHANNEL in table.schema().names:
         if CHANNEL in table.partitions():
             table.alter(f"DROP PARTITION FIELD {CHANNEL}")
         crash_point("unpartitioned")

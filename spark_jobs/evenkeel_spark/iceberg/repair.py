@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from evenkeel.inspect.half_moved import find_half_moved
 from evenkeel.registry.verdict import PUBLISH, newest_attempt
 from evenkeel.table import Table
-from evenkeel_spark.iceberg.placing import count_misplaced, place, slot_name
+from evenkeel_spark.iceberg.placing import count_misplaced, name_column, place, slot_name
 from evenkeel_spark.iceberg.roll_back import roll_back
 from evenkeel_spark.migration.fence import approved_migration
 from evenkeel_spark.runtime.command import say
@@ -29,7 +29,8 @@ def repair(
     Parameters
     ----------
     dry_run : say what is wrong and what would be done, and change nothing
-    registry_older : give up epochs of the tables that the registry does not have
+    registry_older : give up epochs of the tables that the registry does not have, and the claim of
+        a run that is gone
 
     Returns
     -------
@@ -43,6 +44,7 @@ def repair(
     spec, registry = table.spec, table.registry
     for name in _unended(table):
         _end(spark, table, name, dry_run)
+    _give_up_claim(table, dry_run, registry_older)
     function, wrong = table.epoch().function, []
     for name, one in adopted_tables(spark, spec).items():
         where, column, epoch = table_in_errors(spec, name), slot_name(one), one.epoch() or 0
@@ -66,7 +68,7 @@ def repair(
             continue
         if registry.current().number != function.epoch:
             raise FenceError("another epoch was published meanwhile", registry.url, "Run it again")
-        one.rename(column, wanted)
+        name_column(registry, one, function.epoch)
         place(one, where, function, {"step": "repair", "epoch": function.epoch})
         one.drop_branches(BRANCHES)
     return wrong
@@ -83,8 +85,31 @@ def _unended(table: Table) -> list[str]:
             continue
         if half is not None:
             found[name] = half.digest
-    claim = registry.files.claim(registry.current().number + 1).find()
-    return sorted(found, key=lambda name: claim is None or found[name] != claim.digest)
+    claim = _claimed(table)
+    return sorted(found, key=lambda name: found[name] != claim)
+
+
+def _claimed(table: Table) -> str | None:
+    """Return the digest of the plan that has claimed the next epoch; None: none has."""
+    claim = table.registry.files.claim(table.registry.current().number + 1).find()
+    return None if claim is None else claim.digest
+
+
+def _give_up_claim(table: Table, dry_run: bool, asked: bool) -> None:
+    """Remove the claim of a run that is gone, or whose files are torn, if a person asks for it."""
+    registry, digest = table.registry, _claimed(table)
+    owners = [find_half_moved(registry, registry.run(name)) for name in _unended(table)]
+    if digest is None or any(half is not None and half.digest == digest for half in owners):
+        return
+    number = registry.current().number + 1
+    if dry_run or not asked:
+        say(
+            f"epoch {number} is claimed by plan {digest[:12]}, and no run here can end it; "
+            "--registry-older gives that plan up"
+        )
+    else:
+        registry.files.claim(number).remove()
+        say(f"the claim of epoch {number} by plan {digest[:12]} is given up")
 
 
 def _end(spark: SparkSession, table: Table, name: str, dry_run: bool) -> None:
@@ -92,7 +117,7 @@ def _end(spark: SparkSession, table: Table, name: str, dry_run: bool) -> None:
 
     One that cannot be ended, because a file of it is torn or another run has its epoch, stays.
     """
-    run = table.registry.run(name)
+    run, half = table.registry.run(name), None
     try:
         if (half := find_half_moved(table.registry, run)) is None:
             return
@@ -101,4 +126,7 @@ def _end(spark: SparkSession, table: Table, name: str, dry_run: bool) -> None:
         if not dry_run:
             roll_back(spark, approved_migration(table, name, half.digest))
     except (DamagedError, FenceError, InputError) as error:
+        if half is not None and _claimed(table) == half.digest:
+            # It has begun to bring its rows to readers: nothing else may be done first.
+            raise
         say(f"run {name} cannot be ended: {error}")

@@ -11,12 +11,12 @@ from pyspark.sql import SparkSession
 
 from evenkeel.registry.verdict import PUBLISH, ROLL_BACK, mark, newest_attempt, settle
 from evenkeel_spark.iceberg.migrate import branch_prefix
+from evenkeel_spark.iceberg.placing import name_column
 from evenkeel_spark.iceberg.publish import publish, settle_tables
 from evenkeel_spark.migration.fence import Migration, crash_point, published
 from evenkeel_spark.migration.roll_back import decided
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.iceberg.checks import adopted_tables
-from evenkeel_spark.tables.iceberg.table import slot_column
 from partitioning.errors import FenceError
 
 
@@ -30,6 +30,10 @@ def roll_back(spark: SparkSession, migration: Migration) -> None:
     if decided(migration):
         if published(migration):
             settle_tables(spark, migration)
+        else:
+            registry = migration.table.registry
+            for table in adopted_tables(spark, migration.table.spec).values():
+                name_column(registry, table, registry.current().number)
         return
     run, digest = migration.run, migration.plan.digest
     number = newest_attempt(run, digest).number
@@ -40,16 +44,12 @@ def roll_back(spark: SparkSession, migration: Migration) -> None:
         return
     mark(run, digest, number, done=False)
     crash_point("going back")
-    new, old = (slot_column(f.epoch) for f in (migration.after, migration.before))
     for name, table in adopted_tables(spark, migration.table.spec).items():
         if newest_attempt(run, digest).number != number:
             raise FenceError("another attempt has begun", run.url, "Nothing: leave it to that one")
         if table.epoch() == migration.after.epoch and not decided(migration):
-            table.rename(new, old)
+            name_column(migration.table.registry, table, migration.before.epoch)
             crash_point("opened")
-            if decided(migration):
-                # Another run has published it since this looked.
-                table.rename(old, new)
         table.drop_branches(branch_prefix(migration))
         say(f"{name}: no row of main had moved")
     mark(run, digest, number, done=True)

@@ -14,8 +14,8 @@ from evenkeel_spark.tables.delta.state import (
     BEFORE_PROPERTY,
     REGISTRY_PROPERTY,
     TABLE_PROPERTY,
-    comparable,
 )
+from evenkeel_spark.tables.iceberg.checks import incomparable
 from evenkeel_spark.tables.iceberg.table import MAIN, SLOT_NAME, IcebergTable
 from evenkeel_spark.tables.membership import table_in_errors
 from partitioning.errors import EvenkeelError, InputError
@@ -111,11 +111,4 @@ def _problems(
             where,
             "Rename the column",
         )
-    for field in schema:
-        if not comparable(field.dataType):
-            yield InputError(
-                f"column {field.name!r} is {field.dataType.simpleString()}: rows with a map or a "
-                "variant cannot be compared before and after they move",
-                where,
-                "Keep it in another table, or as an array of structs",
-            )
+    yield from incomparable(schema, where)

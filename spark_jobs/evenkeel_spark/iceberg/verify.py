@@ -14,15 +14,16 @@ from pyspark.sql import SparkSession
 
 from evenkeel.quality.gates import tables_gate
 from evenkeel.registry.files.migration_records import TableMigrated, VerifyRecord
-from evenkeel.registry.verdict import newest_attempt
+from evenkeel.registry.verdict import PUBLISH, newest_attempt
 from evenkeel_spark.iceberg.measuring import measure_branch
-from evenkeel_spark.iceberg.migrate import check_fence, move
+from evenkeel_spark.iceberg.migrate import branch_prefix, check_fence, move
+from evenkeel_spark.iceberg.placing import name_column
 from evenkeel_spark.iceberg.publish import MOVES_AGAIN, STEP, busy, publish, settle_tables
 from evenkeel_spark.migration.fence import Migration, crash_point, published
 from evenkeel_spark.migration.measuring.measures import channel_counts
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.iceberg.checks import adopted_tables
-from evenkeel_spark.tables.iceberg.table import BRANCHES, MAIN, IcebergTable, slot_column
+from evenkeel_spark.tables.iceberg.table import MAIN, IcebergTable
 from partitioning.errors import FenceError
 from partitioning.moves.partial_rows import shared_keys
 
@@ -39,14 +40,18 @@ def verify(spark: SparkSession, migration: Migration) -> None:
         say(f"epoch {migration.after.epoch} is published")
         settle_tables(spark, migration)
         return
-    number = newest_attempt(migration.run, migration.plan.digest).number
-    migration = replace(migration, attempt=number)
+    newest = newest_attempt(migration.run, migration.plan.digest)
+    migration = replace(migration, attempt=newest.number)
+    if newest.verdict == PUBLISH:
+        # It has passed, and nobody can go back: the gate is not asked again.
+        publish(spark, migration)
+        return
     tables = adopted_tables(spark, migration.table.spec)
     moved = pass_gate(migration, tables)
     for name, table in tables.items():
         close(migration, name, table)
     for _ in range(MOVES_AGAIN):
-        if not any(_stale(tables[name], one) for name, one in moved.items()):
+        if not any(_stale(migration, tables[name], one) for name, one in moved.items()):
             break
         say("a table was changed meanwhile: its rows are moved again")
         moved = pass_gate(migration, tables)
@@ -60,15 +65,14 @@ def verify(spark: SparkSession, migration: Migration) -> None:
 def close(migration: Migration, name: str, table: IcebergTable) -> None:
     """Refuse writers by the epoch before: they name a column that is there no more."""
     check_fence(migration, name, table)
-    old, new = (slot_column(f.epoch) for f in (migration.before, migration.after))
-    table.rename(old, new)
+    registry = migration.table.registry
+    name_column(registry, table, migration.after.epoch)
     crash_point("closed")
     try:
         check_fence(migration, name, table)
     except FenceError:
         # A rollback has begun, and may have looked before. No one else would open it again.
-        if migration.table.registry.current().number < migration.after.epoch:
-            table.rename(new, old)
+        name_column(registry, table, migration.before.epoch)
         raise
 
 
@@ -95,11 +99,12 @@ def pass_gate(migration: Migration, tables: Mapping[str, IcebergTable]) -> dict[
     return moved
 
 
-def _stale(table: IcebergTable, moved: TableMigrated) -> bool:
+def _stale(migration: Migration, table: IcebergTable, moved: TableMigrated) -> bool:
     """Return whether main is not where the branches of a move began, or one of them is gone."""
     table.refresh()
     refs = table.refs()
-    branches = {at for name, at in refs.items() if name.startswith(BRANCHES)}
+    ours = branch_prefix(migration)
+    branches = {at for name, at in refs.items() if name.startswith(ours)}
     return refs.get(MAIN) != moved.before or not {moved.before, moved.after} <= branches
 
 
@@ -121,7 +126,7 @@ def _up_to_date(
         )
     moved = dict(record.tables)
     for name, table in tables.items():
-        if _stale(table, moved[name]):
+        if _stale(migration, table, moved[name]):
             moved[name] = move(migration, name, table, STEP)
     if moved != record.tables:
         found = record.model_copy(update={"tables": moved, "attempt": migration.attempt})

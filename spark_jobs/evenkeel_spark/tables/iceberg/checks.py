@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
 
 from evenkeel.registry.epochs import Registry
 from evenkeel.registry.state_view import iceberg_name
@@ -77,14 +78,8 @@ def adopted_tables(spark: SparkSession, spec: TableSpec) -> dict[str, IcebergTab
                 where,
                 "Bring the missing one back, by its old name",
             )
-        for field in schema:
-            if not comparable(field.dataType):
-                raise InputError(
-                    f"column {field.name!r} is {field.dataType.simpleString()}: rows with a map or "
-                    "a variant cannot be compared before and after they move",
-                    where,
-                    "Keep it in another table, or as an array of structs",
-                )
+        for problem in incomparable(schema, where):
+            raise problem
         found[name] = table
     return found
 
@@ -123,6 +118,18 @@ def check_registry(spec: TableSpec, name: str, properties: Mapping[str, str]) ->
             f"Correct the spec. If that registry has moved: ALTER TABLE {table} SET TBLPROPERTIES "
             f"('{REGISTRY_PROPERTY}' = '{spec.registry}')",
         )
+
+
+def incomparable(schema: StructType, where: str) -> Iterator[InputError]:
+    """Yield an error for each column whose values cannot be compared before and after a move."""
+    for field in schema:
+        if not comparable(field.dataType):
+            yield InputError(
+                f"column {field.name!r} is {field.dataType.simpleString()}: rows with a map or a "
+                "variant cannot be compared before and after they move",
+                where,
+                "Keep it in another table, or as an array of structs",
+            )
 
 
 def _owner(table: IcebergTable) -> str | None:

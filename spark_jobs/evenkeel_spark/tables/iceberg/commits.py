@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+#: Prefix of what our commits say of themselves in the summary of their snapshot.
+SUMMARY = "evenkeel."
 #: Parts of the messages of a commit that another writer has beaten.
 _LOST = ("CommitFailedException", "ValidationException", "Cannot commit", "not an ancestor")
 
@@ -16,18 +18,22 @@ class IcebergCommit:
     Parameters
     ----------
     number, parent : its id, and that of the one before; no parent: the first one
-    operation : append, overwrite, replace or delete
     summary : what the commit says of itself
     """
 
     number: int
     parent: int | None
-    operation: str
     summary: Mapping[str, str]
 
     def count(self, name: str) -> int:
         """Return a number of the summary; 0: it has none."""
         return int(self.summary.get(name, 0))
+
+    @property
+    def epoch(self) -> int | None:
+        """The epoch that our move or placement of rows leads to; None: it is another writer's."""
+        found = self.summary.get(f"{SUMMARY}epoch")
+        return None if found is None else int(found)
 
 
 def beaten(error: Exception) -> bool:

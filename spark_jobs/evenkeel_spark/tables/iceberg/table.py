@@ -22,8 +22,8 @@ from evenkeel.registry.state_view import slot_column as slot_column
 from evenkeel.spec.table_spec import CHANNEL, SLOT
 from evenkeel_spark.tables.delta.state import properties_sql
 from evenkeel_spark.tables.delta.write_session import active_session, own_session
-from evenkeel_spark.tables.iceberg.commits import IcebergCommit, beaten
-from evenkeel_spark.tables.spark_errors import JAVA_ERRORS, SPARK_ERRORS
+from evenkeel_spark.tables.iceberg.commits import SUMMARY, IcebergCommit, beaten
+from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
 from partitioning.errors import FenceError, InputError, SetupError
 from partitioning.function.sql import quoted
 
@@ -34,8 +34,6 @@ MAIN = "main"
 BRANCHES = "evenkeel_"
 #: Value of the slot and the channel of rows from before a table was adopted.
 UNPLACED = -1
-#: Prefix of what our commits say of themselves in the summary of their snapshot.
-SUMMARY = "evenkeel."
 #: Times that a small commit is tried again after another writer was first.
 TRIES = 20
 SLOT_NAME = re.compile(rf"{SLOT}_(\d+)")
@@ -147,9 +145,9 @@ class IcebergTable:
         expired, those that are left.
         """
         listed = self.spark.sql(
-            f"SELECT snapshot_id, parent_id, operation, summary FROM {self.sql}.snapshots"
+            f"SELECT snapshot_id, parent_id, summary FROM {self.sql}.snapshots"
         ).collect()
-        by_number = {r[0]: IcebergCommit(r[0], r[1], r[2], r[3] or {}) for r in listed}
+        by_number = {r[0]: IcebergCommit(r[0], r[1], r[2] or {}) for r in listed}
         found: list[IcebergCommit] = []
         at: int | None = self.head() if head is None else head
         while at != known:
@@ -198,9 +196,8 @@ class IcebergTable:
 
     def drop_branches(self, prefix: str) -> None:
         """Drop the branches whose names begin so."""
-        for name in self.refs():
-            if name.startswith(prefix):
-                self.alter(f"DROP BRANCH IF EXISTS {quoted(name)}")
+        for name in (n for n in self.refs() if n.startswith(prefix)):
+            self.alter(f"DROP BRANCH IF EXISTS {quoted(name)}")
 
     def call(self, procedure: str, arguments: Mapping[str, str]) -> Row | None:
         """Call a procedure of the table's catalog, and return its first row.
@@ -221,7 +218,8 @@ class IcebergTable:
         try:
             self.call("fast_forward", {"branch": f"'{MAIN}'", "to": f"'{branch}'"})
         except SPARK_ERRORS as error:
-            if beaten(error):
+            # Another job may have dropped the branch.
+            if beaten(error) or "Ref does not exist" in str(error):
                 return False
             raise
         return True
@@ -238,8 +236,7 @@ class IcebergTable:
         """Rename a column, unless it has the new name."""
 
         def once() -> None:
-            names = self.schema().names
-            if new not in names or old in names:
+            if new not in self.schema().names:
                 self.spark.sql(
                     f"ALTER TABLE {self.sql} RENAME COLUMN {quoted(old)} TO {quoted(new)}"
                 )
@@ -249,18 +246,24 @@ class IcebergTable:
     def add_columns(self, epoch: int) -> None:
         """Add slot and channel, which a writer has to give; rows from before have UNPLACED."""
         jvm: Any = self.spark._jvm
-        # Spark's SQL gives a new column of an Iceberg table no default, and makes it nullable.
-        found = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(
-            self.spark._jsparkSession, self.name
-        )
-        kind = jvm.org.apache.iceberg.types.Types.IntegerType.get()
-        unplaced = jvm.org.apache.iceberg.expressions.Expressions.lit(UNPLACED)
-        change = found.updateSchema()
-        for name in (slot_column(epoch), CHANNEL):
-            change = change.addRequiredColumn(name, kind, "Evenkeel's", unplaced)
-        for name in (slot_column(epoch), CHANNEL):
-            change = change.updateColumnDefault(name, None)
-        self.small_commit(change.commit)
+
+        def once() -> None:
+            if CHANNEL in self.schema().names:
+                return
+            # Spark's SQL gives a new column of an Iceberg table no default, and makes it nullable.
+            found = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(
+                self.spark._jsparkSession, self.name
+            )
+            kind = jvm.org.apache.iceberg.types.Types.IntegerType.get()
+            unplaced = jvm.org.apache.iceberg.expressions.Expressions.lit(UNPLACED)
+            change = found.updateSchema()
+            for name in (slot_column(epoch), CHANNEL):
+                change = change.addRequiredColumn(name, kind, "Evenkeel's", unplaced)
+            for name in (slot_column(epoch), CHANNEL):
+                change = change.updateColumnDefault(name, None)
+            change.commit()
+
+        self.small_commit(once)
         self.refresh()
 
     def write(self, meta: Mapping[str, object], statement: Callable[[SparkSession], Any]) -> None:
@@ -285,7 +288,7 @@ class IcebergTable:
             self.refresh()
             try:
                 return what()
-            except (*SPARK_ERRORS, *JAVA_ERRORS) as error:
+            except SPARK_ERRORS as error:
                 if not beaten(error):
                     raise
                 reason = str(error).strip().splitlines()[0]
