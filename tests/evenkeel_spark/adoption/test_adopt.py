@@ -16,7 +16,7 @@ from evenkeel_spark.adoption import adopt as adopting
 from evenkeel_spark.adoption import rewrite
 from evenkeel_spark.adoption.adopt import adopt
 from evenkeel_spark.adoption.release import release
-from evenkeel_spark.adoption.survey import _counts
+from evenkeel_spark.adoption.survey import count_rows
 from evenkeel_spark.jobs import adopt as job
 from evenkeel_spark.jobs import maintain
 from evenkeel_spark.migration.repair import repair
@@ -98,8 +98,8 @@ def test_a_key_of_the_team_has_any_name(spark: SparkSession, team: World) -> Non
     rows = spark.read.format("delta").load(part.path)
     named = spec.model_copy(update={"key": ["_rows"]})
     key = replace(function, key=(replace(function.key[0], name="_rows"),))
-    found = _counts(rows.withColumnRenamed("dest", "_rows"), named, part, key)
-    assert found == _counts(rows, spec, part, function) and found[0] == found[2] > 0
+    found = count_rows(rows.withColumnRenamed("dest", "_rows"), named, part, key)
+    assert found == count_rows(rows, spec, part, function) and found[0] == found[2] > 0
 
 
 def test_an_append_during_the_rewrite_is_not_lost(
