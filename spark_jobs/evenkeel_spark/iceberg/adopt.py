@@ -156,7 +156,7 @@ def _take(
         one.alter(f"ADD PARTITION FIELD {CHANNEL}")
     one.set_properties(_UPDATES)
     crash_point("partitioned")
-    # Of a broken-off adoption only late rows may be left.
+    # After a broken-off adoption, only late rows may be left.
     if fresh or count_misplaced(one, function) > FEW * survey.rows:
         _rewrite(one, survey, function, table_in_errors(spec, name))
     # A writer that had begun before the columns were added may end only now.

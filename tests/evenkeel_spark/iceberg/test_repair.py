@@ -1,0 +1,94 @@
+"""Ways out: rows in a wrong channel, a claim without a run, main rolled back, a new registry."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from evenkeel.registry.files.migration_records import PlanMark
+from evenkeel_spark.iceberg import publish as publishing
+from evenkeel_spark.iceberg.adopt import adopt
+from evenkeel_spark.iceberg.migrate import migrate
+from evenkeel_spark.iceberg.release import release
+from evenkeel_spark.iceberg.repair import repair
+from evenkeel_spark.iceberg.roll_back import roll_back
+from evenkeel_spark.iceberg.verify import verify
+from evenkeel_spark.tables.iceberg.table import IcebergTable
+from partitioning.errors import FenceError
+from tests.conftest import World
+from tests.evenkeel_spark.iceberg.test_life import both, placed, planned
+
+pytestmark = pytest.mark.spark
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+def test_rows_in_a_wrong_channel_are_placed(lake: SparkSession, team: World) -> None:
+    adopt(lake, team.table)
+    rows = lake.table("lake.db.orders").limit(30)
+    wrong = rows.withColumn("channel", (F.col("channel") + 1) % 4)
+    wrong.writeTo("lake.db.orders").append()
+    before = both(lake)
+    assert repair(lake, team.table, dry_run=True) == ["orders"] and not placed(lake, team)
+    assert repair(lake, team.table) == ["orders"]
+    assert both(lake) == before and placed(lake, team)
+    assert repair(lake, team.table) == []
+
+
+def test_a_claim_of_a_run_that_is_gone_is_given_up_when_asked(
+    lake: SparkSession, team: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    adopt(lake, team.table)
+    migration = planned(lake, team, "r1", capacities=(1, 1, 1, 0.3))
+    team.table.registry.files.claim(1).create(PlanMark(digest="f" * 64))
+    with pytest.raises(FenceError, match="ffffffffffff is about to publish epoch 1"):
+        migrate(lake, migration)
+    repair(lake, team.table)
+    assert "--registry-older gives that plan up" in capsys.readouterr().out
+    repair(lake, team.table, registry_older=True)
+    migrate(lake, migration)
+    verify(lake, migration)
+    assert team.table.epoch().number == 1 and placed(lake, team)
+
+
+def test_rows_that_the_team_took_out_after_the_claim_stay_out(
+    lake: SparkSession, team: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    adopt(lake, team.table)
+    orders = IcebergTable(lake, "lake.db.orders")
+    orders.refresh()
+    good, expected = orders.head(), both(lake)
+    lake.table("lake.db.orders").limit(40).writeTo("lake.db.orders").append()
+    migration = planned(lake, team, "r1", capacities=(1, 1, 1, 0.3))
+    migrate(lake, migration)
+
+    def at(step: str) -> None:
+        if step == "claimed":
+            orders.call("rollback_to_snapshot", {"snapshot_id": str(good)})
+            raise Killed
+
+    monkeypatch.setattr(publishing, "crash_point", at)
+    with pytest.raises(Killed):
+        verify(lake, migration)
+    monkeypatch.undo()
+    roll_back(lake, migration)
+    assert team.table.epoch().number == 1
+    assert both(lake) == expected and placed(lake, team)
+
+
+def test_a_snapshot_of_a_new_registry_has_the_newest_rows(lake: SparkSession, team: World) -> None:
+    adopt(lake, team.table)
+    migration = planned(lake, team, "r1", capacities=(1, 1, 1, 0.3))
+    migrate(lake, migration)
+    verify(lake, migration)
+    release(lake, team.table)
+    moved = team.respec(registry="another")
+    adopt(lake, moved.table)
+    epoch = moved.table.epoch()
+    assert epoch.number == 0 and placed(lake, moved)
+    found = moved.table.snapshot(lake).rows["orders"]
+    assert found.count() == len(both(lake)["orders"])
+    assert found.where(F.col("channel") != epoch.route()).count() == 0
