@@ -127,9 +127,12 @@ def move(migration: Migration, name: str, table: IcebergTable, step: str) -> Tab
     # The name that it has before `verify` renames it, or after.
     statement = update_sql(target, slot_name(table), migration.after)
     size = table.bytes_per_row()
-    table.write(migration.meta(step), lambda own: own.sql(statement))
-    crash_point("moved")
-    table.refresh()
+    try:
+        table.write(migration.meta(step), lambda own: own.sql(statement))
+        crash_point("moved")
+    finally:
+        # A rollback may have dropped the branch: say that, and not that it is missing.
+        check_fence(migration, name, table)
     if (after := table.refs().get(branch)) is None:
         raise FenceError(
             f"has lost its branch {branch}",
