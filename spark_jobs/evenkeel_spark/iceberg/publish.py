@@ -68,22 +68,25 @@ def publish(spark: SparkSession, migration: Migration) -> Epoch:
 def settle_tables(spark: SparkSession, migration: Migration) -> None:
     """See that writers by the published epoch are admitted, and place rows that came late.
 
-    It does nothing if a later epoch is current.
+    If a later epoch is current, it only drops the run's branches.
     """
     table = migration.table
-    if table.registry.current().number != migration.after.epoch:
-        return
     for name, one in adopted_tables(spark, table.spec).items():
-        # A late rollback may have opened it again.
-        name_column(table.registry, one, migration.after.epoch)
-        try:
-            where = table_in_errors(table.spec, name)
-            place(one, where, migration.after, migration.meta(STEP))
-        except FenceError as error:
-            # The epoch is in force whatever comes.
-            say(f"late rows wait for maintain: {error}")
+        if table.registry.current().number == migration.after.epoch:
+            _settle(migration, name, one)
         one.drop_branches(branch_prefix(migration))
     crash_point("settled")
+
+
+def _settle(migration: Migration, name: str, one: IcebergTable) -> None:
+    # A late rollback may have opened it again.
+    name_column(migration.table.registry, one, migration.after.epoch)
+    try:
+        where = table_in_errors(migration.table.spec, name)
+        place(one, where, migration.after, migration.meta(STEP))
+    except FenceError as error:
+        # The epoch is in force whatever comes.
+        say(f"late rows wait for maintain: {error}")
 
 
 def _follow(migration: Migration, tables: Mapping[str, IcebergTable]) -> dict[str, int]:
