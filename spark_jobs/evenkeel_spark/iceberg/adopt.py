@@ -40,6 +40,8 @@ from partitioning.strategies.hashing import first_function
 
 #: Times that a table is rewritten because others wrote meanwhile.
 REWRITES = 3
+#: Names of its branches begin so.
+ADOPTING = f"{BRANCHES}adopt_"
 #: Part of a table's rows that one UPDATE may place. If more are elsewhere, all are written again.
 FEW = 0.1
 #: A move writes moved rows and deletion vectors, and no row that stays.
@@ -161,6 +163,8 @@ def _take(
         _rewrite(one, survey, function, table_in_errors(spec, name))
     # A writer that had begun before the columns were added may end only now.
     place(one, table_in_errors(spec, name), function, _meta(function))
+    # A job that was killed may have left some.
+    one.drop_branches(ADOPTING)
     crash_point("rewritten")
     one.set_properties(
         {
@@ -185,7 +189,7 @@ def _rewrite(
         if TABLE_PROPERTY in table.properties():
             # Another attempt has adopted it.
             return
-        branch = f"{BRANCHES}adopt_{secrets.token_hex(4)}"
+        branch = f"{ADOPTING}{secrets.token_hex(4)}"
         table.create_branch(branch, table.head())
         say(f"{survey.name}: rewriting {survey.rows:,} rows")
         table.write(_meta(function), partial(_write, table.name, branch, survey, function))
