@@ -64,7 +64,7 @@ def survey_table(
     total = table.files().agg(F.sum("size"), F.count(F.lit(1))).collect()[0]
     rows, nulls, keys, channels = count_rows(table.rows(), spec, spec.state[name], function)
     problems += row_problems(spec, name, nulls, rows, keys)
-    return IcebergSurvey(name, rows, channels, total[0] or 0, total[1], tuple(problems))
+    return IcebergSurvey(name, rows, channels, int(total[0] or 0), total[1], tuple(problems))
 
 
 def _problems(

@@ -180,9 +180,12 @@ class IcebergTable:
         return found
 
     def files(self) -> DataFrame:
-        """List the data files of main: rows, size (bytes)."""
+        """List the data files of main: rows and size (bytes), each the mean of its partition."""
+        # Iceberg 1.12 cannot list files once a column is dropped that has partitioned them.
         return self.spark.sql(
-            f"SELECT record_count AS rows, file_size_in_bytes AS size FROM {self.sql}.data_files"
+            "SELECT record_count / file_count AS rows, total_data_file_size_in_bytes / file_count "
+            f"AS size, explode(sequence(1, file_count)) AS file FROM {self.sql}.partitions "
+            "WHERE file_count > 0"
         )
 
     def bytes_per_row(self) -> float:
