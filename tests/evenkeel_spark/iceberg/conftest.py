@@ -7,33 +7,33 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import yaml
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from tests.conftest import SPEC, World, some_events
+from tests.evenkeel_spark.iceberg.stages import Stages
 
 EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 CATALOG = "org.apache.iceberg.spark.SparkCatalog"
 
 
-@pytest.fixture
-def lake(spark: SparkSession, tmp_path: Path) -> SparkSession:
-    """Return the session, with the catalog `lake` in the test's folder."""
+def lake_in(spark: SparkSession, folder: Path) -> SparkSession:
+    """Make a session with the catalog `lake` in a folder, which has read none of its tables yet."""
     if EXTENSIONS not in spark.conf.get("spark.sql.extensions", ""):
         pytest.skip("Iceberg's runtime is not among Spark's jars: make iceberg")
     made = spark.newSession()
     made.conf.set("spark.sql.catalog.lake", CATALOG)
     made.conf.set("spark.sql.catalog.lake.type", "hadoop")
-    made.conf.set("spark.sql.catalog.lake.warehouse", str(tmp_path / "lake"))
+    made.conf.set("spark.sql.catalog.lake.warehouse", str(folder / "lake"))
     return made
 
 
-@pytest.fixture
-def team(lake: SparkSession, tmp_path: Path) -> World:
+def team_in(lake: SparkSession, folder: Path, events: pd.DataFrame, files: int = 3) -> World:
     """Make two tables without Evenkeel: orders (many rows a key) and profiles (one)."""
-    made = World(tmp_path)
+    made = World(folder)
     spec = {
         **SPEC,
         "state": {
@@ -44,12 +44,36 @@ def team(lake: SparkSession, tmp_path: Path) -> World:
         "max_imbalance": 1.01,
     }
     Path(made.spec_path).write_text(yaml.safe_dump(spec, sort_keys=False))
-    made.write_events(some_events())
-    events = lake.createDataFrame(made.events.drop(columns="weight"))
-    orders = events.withColumn("day", F.to_date("at")).withColumn("tags", F.array("dest"))
-    write = orders.repartition(3).writeTo("lake.db.orders").using("iceberg")
+    made.write_events(events)
+    source = lake.createDataFrame(made.events.drop(columns="weight"))
+    orders = source.withColumn("day", F.to_date("at")).withColumn("tags", F.array("dest"))
+    write = orders.repartition(files).writeTo("lake.db.orders").using("iceberg")
     write.tableProperty("format-version", "3").partitionedBy(F.col("day")).create()
-    profiles = events.groupBy("dest").agg(F.max("miles").alias("most"))
+    profiles = source.groupBy("dest").agg(F.max("miles").alias("most"))
     write = profiles.writeTo("lake.db.profiles").using("iceberg")
     write.tableProperty("format-version", "3").create()
+    return made
+
+
+@pytest.fixture
+def lake(spark: SparkSession, tmp_path: Path) -> SparkSession:
+    return lake_in(spark, tmp_path)
+
+
+@pytest.fixture
+def team(lake: SparkSession, tmp_path: Path) -> World:
+    return team_in(lake, tmp_path, some_events())
+
+
+@pytest.fixture(scope="session")
+def stages(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Stages:
+    """Small tables at each stage of their life, to begin a case from: see `Stages`."""
+    folder = tmp_path_factory.mktemp("stages")
+    made = Stages(spark, folder / "now", folder / "kept", lake_in)
+    events = some_events(count=200, keys=30)
+    # Few days, so that there are few files.
+    events["at"] = events["at"].dt.floor("14D") + (events["at"] - events["at"].dt.floor("1D"))
+    (folder / "now").mkdir()
+    team_in(lake_in(spark, made.now), made.now, events, files=1)
+    made.keep("team")
     return made
