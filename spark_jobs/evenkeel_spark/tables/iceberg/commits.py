@@ -7,6 +7,12 @@ from dataclasses import dataclass
 
 #: Prefix of what our commits say of themselves in the summary of their snapshot.
 SUMMARY = "evenkeel."
+#: Lists the data files of a table, each with the mean of its partition. Iceberg 1.12 cannot plan
+#: `files` once a column is dropped that has partitioned them, as release does.
+FILES_SQL = (
+    "SELECT record_count / file_count AS rows, total_data_file_size_in_bytes / file_count AS size, "
+    "explode(sequence(1, file_count)) AS file FROM {}.partitions WHERE file_count > 0"
+)
 #: Parts of the messages of a commit that another writer has beaten.
 _LOST = ("CommitFailedException", "ValidationException", "Cannot commit", "not an ancestor")
 

@@ -22,7 +22,7 @@ from evenkeel.registry.state_view import slot_column as slot_column
 from evenkeel.spec.table_spec import CHANNEL, SLOT
 from evenkeel_spark.tables.delta.state import properties_sql
 from evenkeel_spark.tables.delta.write_session import active_session, own_session
-from evenkeel_spark.tables.iceberg.commits import SUMMARY, IcebergCommit, beaten
+from evenkeel_spark.tables.iceberg.commits import FILES_SQL, SUMMARY, IcebergCommit, beaten
 from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
 from partitioning.errors import FenceError, InputError, SetupError
 from partitioning.function.sql import quoted
@@ -181,12 +181,7 @@ class IcebergTable:
 
     def files(self) -> DataFrame:
         """List the data files of main: rows and size (bytes), each the mean of its partition."""
-        # Iceberg 1.12 cannot list files once a column is dropped that has partitioned them.
-        return self.spark.sql(
-            "SELECT record_count / file_count AS rows, total_data_file_size_in_bytes / file_count "
-            f"AS size, explode(sequence(1, file_count)) AS file FROM {self.sql}.partitions "
-            "WHERE file_count > 0"
-        )
+        return self.spark.sql(FILES_SQL.format(self.sql))
 
     def bytes_per_row(self) -> float:
         """Return the bytes of Parquet per written row; 0: there are no rows."""
