@@ -77,7 +77,8 @@ def release(
 
 def _has_ours(table: IcebergTable, drop_columns: bool) -> bool:
     # BEFORE_PROPERTY stays for as long as the columns do.
-    found = (n for n in table.properties() if n != BEFORE_PROPERTY)
+    columns = table.epoch() is not None
+    found = (n for n in table.properties() if n != BEFORE_PROPERTY or not columns)
     properties = any(name.startswith(PROPERTIES_PREFIX) for name in found)
     kept = BEFORE_PROPERTY in table.properties()
     return properties or (drop_columns and kept and table.epoch() is not None)
