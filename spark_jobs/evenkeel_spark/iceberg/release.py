@@ -81,7 +81,7 @@ def _has_ours(table: IcebergTable, drop_columns: bool) -> bool:
     found = (n for n in table.properties() if n != BEFORE_PROPERTY or not columns)
     properties = any(name.startswith(PROPERTIES_PREFIX) for name in found)
     kept = BEFORE_PROPERTY in table.properties()
-    return properties or (drop_columns and kept and table.epoch() is not None)
+    return properties or (drop_columns and kept and columns)
 
 
 def _release(spec: TableSpec, name: str, table: IcebergTable, drop_columns: bool) -> None:
