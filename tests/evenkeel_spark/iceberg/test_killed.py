@@ -207,3 +207,14 @@ def test_a_release_is_killed(stages: Stages, amount: str) -> None:
     stages.go("adopted")
     ways = [released, adopted_again]
     killed_at_each_step(stages, "adopted", (release_job,), ways, amount)
+
+
+@pytest.mark.xfail(
+    strict=True,
+    reason="Iceberg 1.12 cannot plan `files` once a column of an old partition field is dropped",
+)
+def test_a_released_table_lists_its_files(stages: Stages) -> None:
+    case = stages.go("adopted")
+    release_job(case)
+    case.table("orders")
+    assert case.spark.sql("SELECT file_path FROM lake.db.orders.files").collect()
