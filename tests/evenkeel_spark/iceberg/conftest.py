@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from tests.conftest import SPEC, World, some_events
-from tests.evenkeel_spark.iceberg.stages import Stages
+from tests.support.iceberg.stages import Stages
 
 EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 CATALOG = "org.apache.iceberg.spark.SparkCatalog"

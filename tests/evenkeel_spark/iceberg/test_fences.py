@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from partitioning.errors import FenceError
-from tests.evenkeel_spark.iceberg.stages import Case, Stages, meanwhile
+from tests.support.iceberg.stages import Case, Stages, meanwhile
 
 pytestmark = pytest.mark.spark
 ORDERS = "lake.db.orders"

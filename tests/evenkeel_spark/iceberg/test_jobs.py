@@ -19,7 +19,7 @@ from evenkeel_spark.jobs import (
 )
 from partitioning.errors import InputError
 from tests.conftest import World
-from tests.evenkeel_spark.iceberg.test_life import both, placed
+from tests.support.iceberg.tables import both, placed
 
 pytestmark = pytest.mark.spark
 

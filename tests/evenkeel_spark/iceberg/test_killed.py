@@ -13,7 +13,7 @@ import pytest
 from evenkeel.registry.verdict import PUBLISH, newest_attempt
 from evenkeel_spark.iceberg.adopt import adopt
 from evenkeel_spark.iceberg.release import release
-from tests.evenkeel_spark.iceberg.stages import NAMES, Case, Rows, Stages, crash, reached
+from tests.support.iceberg.stages import NAMES, Case, Rows, Stages, crash, reached
 
 pytestmark = pytest.mark.spark
 Job = Callable[[Case], object]

@@ -7,7 +7,7 @@ from contextlib import suppress
 import pytest
 
 from partitioning.errors import FenceError
-from tests.evenkeel_spark.iceberg.stages import (
+from tests.support.iceberg.stages import (
     NAMES,
     Case,
     Crash,

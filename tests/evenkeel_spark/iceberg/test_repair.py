@@ -17,7 +17,7 @@ from evenkeel_spark.iceberg.verify import verify
 from evenkeel_spark.tables.iceberg.table import IcebergTable
 from partitioning.errors import FenceError
 from tests.conftest import World
-from tests.evenkeel_spark.iceberg.test_life import both, placed, planned
+from tests.support.iceberg.tables import both, placed, planned
 
 pytestmark = pytest.mark.spark
 
