@@ -38,12 +38,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("cells", nargs="*", metavar="CELL", help=", ".join(names))
     parser.add_argument("--group", action="append", choices=list(GROUPS))
     parser.add_argument("--python", help="series to run the cells on, in place of their own")
+    parser.add_argument(
+        "--marks", default="", help="run tests with these marks alone, as pytest's -m"
+    )
     parser.add_argument("--write", action="store_true", help="put the table into the docs")
     asked = parser.parse_args(argv)
     if unknown := set(asked.cells) - set(names):
         parser.error(f"no such cell: {', '.join(sorted(unknown))}; there are {', '.join(names)}")
     results = [
-        run(replace(cell, python=asked.python or cell.python), asked.group or list(GROUPS))
+        run(
+            replace(cell, python=asked.python or cell.python),
+            asked.group or list(GROUPS),
+            asked.marks,
+        )
         for cell in CELLS
         if cell.name in (asked.cells or names)
     ]
@@ -53,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0 if all(result.passed for result in results) else 1
 
 
-def run(cell: Cell, groups: Sequence[str]) -> Result:
+def run(cell: Cell, groups: Sequence[str], marks: str = "") -> Result:
     """Bring a cell's copy and environment up to date, and run groups of tests there."""
     home = FOLDER / cell.name
     copy_checkout(home)
@@ -67,7 +74,7 @@ def run(cell: Cell, groups: Sequence[str]) -> Result:
     passed = True
     for group in groups:
         began = time.monotonic()
-        code, summary = pytest(home, group)
+        code, summary = pytest(home, group, marks=marks)
         outcomes[group] = f"{summary}, {time.monotonic() - began:.0f} s ({stamp()})"
         print(f"{cell.name}: {group}: {outcomes[group]}", flush=True)
         passed &= code == 0
@@ -126,14 +133,24 @@ def call(command: Sequence[str], home: Path) -> str:
     return subprocess.run(command, cwd=home, capture_output=True, text=True, check=True).stdout
 
 
-def pytest(home: Path, group: str, longest: float = LONGEST) -> tuple[int, str]:
+def pytest(home: Path, group: str, longest: float = LONGEST, marks: str = "") -> tuple[int, str]:
     """Run a group of tests in a cell; return the exit code and pytest's last line."""
     log = home / f"{group}.log"
     venv = Venv(home / ".venv")
     with log.open("w") as out:
         # In a session of its own: Spark and Airflow leave processes that must end with it.
         tests = subprocess.Popen(
-            [str(venv.bin / "python"), "-m", "pytest", "-q", "-n", "0", *GROUPS[group]],
+            [
+                str(venv.bin / "python"),
+                "-m",
+                "pytest",
+                "-q",
+                "-n",
+                "0",
+                "-m",
+                marks,
+                *GROUPS[group],
+            ],
             cwd=home,
             env={**venv.environment(), "PYTHONPATH": "."},
             stdout=out,
