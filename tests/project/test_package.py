@@ -162,13 +162,13 @@ def test_the_console_and_spark_submit_say_what_is_missing(bare: Venv) -> None:
 def test_workflows_run_targets_and_cells_that_are_there() -> None:
     folder, makefile = ROOT / ".github" / "workflows", (ROOT / "Makefile").read_text()
     flows = {file.stem: yaml.safe_load(file.read_text()) for file in folder.glob("*.yml")}
-    assert set(flows) == {"test", "matrix", "release", "soak"}
+    assert set(flows) == {"test", "matrix", "release", "soak", "cluster"}
     steps = [s for flow in flows.values() for job in flow["jobs"].values() for s in job["steps"]]
     targets = [step["run"].split()[1] for step in steps if "run" in step]
     assert targets and all(re.search(rf"^{t}:", makefile, re.M) for t in targets)
-    # A release has the wheel, the docs and the image of the compose file.
+    # A release has the wheel, the docs, the site and the image of the compose file.
     release = flows["release"]["jobs"]
-    assert set(release) == {"wheel", "docs", "image"}
+    assert set(release) == {"wheel", "docs", "site", "image"}
     # PyPI's evenkeel is another project, so nothing may be published there.
     assert "pypi" not in str(release)
     attached = [
