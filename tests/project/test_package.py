@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
 import zipfile
 from email.parser import Parser
 from pathlib import Path
@@ -39,11 +40,15 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_wheel(tmp_path_factory.mktemp("wheel"))
 
 
-@pytest.fixture(scope="module")
-def bare(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Venv:
-    """An environment with the wheel and no extra."""
+@pytest.fixture(scope="module", params=["newest", "lowest"])
+def bare(
+    wheel: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Venv:
+    """An environment with the wheel and no extra, at either end of its ranges."""
     venv = Venv(tmp_path_factory.mktemp("bare") / "venv").create()
-    venv.install(str(wheel))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    lowest = [needed.replace(">=", "==") for needed in project["dependencies"]]
+    venv.install(str(wheel), *(lowest if request.param == "lowest" else []))
     return venv
 
 
@@ -207,7 +212,7 @@ def test_a_missing_part_names_its_command() -> None:
         require_packages("quality", "great_expectations", "no_such_package.part")
     assert str(caught.value) == (
         "no_such_package.part is not installed. "
-        "Install it with: pip install 'great-expectations<2,>=1.6' 'pandas<3,>=2.2'; "
+        "Install it with: pip install 'great-expectations<2,>=1.7' 'pandas<3,>=2.2.3'; "
         "`evenkeel doctor` looks at the whole set-up"
     )
 
