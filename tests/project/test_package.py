@@ -21,7 +21,7 @@ from evenkeel.registry.epochs import Registry, TableVersion
 from partitioning.errors import MissingExtraError, SetupError
 from partitioning.function.function import KeyColumn, PartitioningFunction, numbered_channels
 from tests.matrix.cells import CELLS
-from tests.support.wheel import ROOT, Venv, build_wheel
+from tests.support.wheel import ROOT, Venv, build_wheel, resolve
 
 PACKAGES = {"partitioning", "evenkeel", "evenkeel_spark", "evenkeel_airflow", "evenkeel_ui"}
 #: What only an extra installs, and the extra.
@@ -164,6 +164,17 @@ def test_the_console_and_spark_submit_say_what_is_missing(bare: Venv) -> None:
     assert job.returncode == 1 and len(job.stderr.splitlines()) == 1
 
 
+@pytest.mark.slow
+def test_the_wheel_goes_beside_what_airflow_pins(wheel: Path, tmp_path: Path) -> None:
+    """Airflow's constraints are the newest of all that it and its providers take."""
+    airflow = f"apache-airflow=={CELLS[-1].airflow}.*"
+    pins = resolve(tmp_path, airflow, "apache-airflow-providers-apache-spark", "s3fs")
+    # Not the extra spark: uv unpacks all of PySpark's jars to read what it needs.
+    wanted = f"evenkeel[airflow,quality,s3] @ {wheel.as_uri()}"
+    kept = set(pins.splitlines()) & set(resolve(tmp_path, wanted, pins=pins).splitlines())
+    assert len(kept) > 100 and {line for line in pins.splitlines() if "airflow" in line} <= kept
+
+
 def test_workflows_run_targets_and_cells_that_are_there() -> None:
     folder, makefile = ROOT / ".github" / "workflows", (ROOT / "Makefile").read_text()
     flows = {file.stem: yaml.safe_load(file.read_text()) for file in folder.glob("*.yml")}
@@ -212,7 +223,7 @@ def test_a_missing_part_names_its_command() -> None:
         require_packages("quality", "great_expectations", "no_such_package.part")
     assert str(caught.value) == (
         "no_such_package.part is not installed. "
-        "Install it with: pip install 'great-expectations<2,>=1.7' 'pandas<3,>=2.2.3'; "
+        "Install it with: pip install 'great-expectations<2,>=1.7' 'pandas>=2.2.3'; "
         "`evenkeel doctor` looks at the whole set-up"
     )
 
