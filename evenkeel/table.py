@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
+from weakref import WeakSet
 
 from evenkeel.extras import require_packages
 from evenkeel.registry.consistent_read import (
@@ -63,7 +65,7 @@ class Table:
         InputError : no such state table or epoch, no active session, or the epoch's version is
             older than `keep` days
         """
-        spark = spark or _session()
+        spark = _session(spark)
         return spark.sql(self.state_sql(name, number, spark))
 
     def state_sql(
@@ -78,7 +80,7 @@ class Table:
         if name not in self.spec.state:
             known = ", ".join(self.spec.state)
             raise InputError(f"there is no state table {name!r}", "state", f"Known: {known}")
-        spark, epoch, part = spark or _session(), self.epoch(number), self.spec.state[name]
+        spark, epoch, part = _session(spark), self.epoch(number), self.spec.state[name]
         source = iceberg_name(part.path) if self.spec.iceberg else sql_name(part.path)
         if number is not None:
             if (at := epoch.tables.get(name)) is None:
@@ -144,17 +146,32 @@ class Table:
         """
         paths = {name: part.path for name, part in self.spec.state.items()}
         find = iceberg_snapshot if self.spec.iceberg else consistent_snapshot
-        return find(spark or _session(), self.epoch(), paths)
+        return find(_session(spark), self.epoch(), paths)
 
 
-def _session() -> SparkSession:
+#: Sessions of Spark Connect whose server was asked for its version.
+_asked: WeakSet[SparkSession] = WeakSet()
+
+
+def _session(given: SparkSession | None = None) -> SparkSession:
+    """Return the session that is given, or the active one; warn of a server that differs."""
     require_packages("spark", "pyspark")
+    import pyspark
     from pyspark.sql import SparkSession
 
-    active = SparkSession.getActiveSession()
-    if active is None:
+    spark = given or SparkSession.getActiveSession()
+    if spark is None:
         raise InputError("there is no Spark session", "state", "Start one, or give it")
-    return active
+    if type(spark).__module__.startswith("pyspark.sql.connect") and spark not in _asked:
+        _asked.add(spark)
+        client, server = pyspark.__version__, spark.version
+        if client.split(".")[:2] != server.split(".")[:2]:
+            warnings.warn(
+                f"expected one version of Spark, found PySpark {client} and Spark {server} on the "
+                f"Spark Connect server. Run: pip install pyspark-client=={server}",
+                stacklevel=3,
+            )
+    return spark
 
 
 def open_table(table: str) -> Table:

@@ -28,7 +28,11 @@ LEGEND = (
 def followed(scores: Iterable[Score], total: int) -> Iterator[Score]:
     """Yield the scores; if stderr is a terminal, show a progress bar there."""
     console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+    if not console.is_terminal:
+        # Rich before 14.3 ends a bar that is not shown with an empty line.
+        yield from scores
+        return
+    with Progress(console=console, transient=True) as progress:
         task = progress.add_task("backtest", total=total)
         for score in scores:
             progress.update(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import shutil
 import subprocess
@@ -118,6 +119,49 @@ def test_a_job_refuses_to_start_where_spark_connect_is_asked_for(
     (line,) = done.stderr.splitlines()
     assert "$SPARK_REMOTE: expected a Spark of the job's own, found the Spark Connect" in line
     assert "Unset SPARK_REMOTE" in line and done.returncode == 2
+
+
+#: Reads a table twice over Spark Connect, with a client that calls itself older.
+READS = """
+import contextlib, sys
+import pyspark
+from pyspark.sql import SparkSession
+import evenkeel.table
+spark = SparkSession.builder.getOrCreate()
+assert type(spark).__module__.startswith("pyspark.sql.connect")
+for client in (pyspark.__version__, "3.9.0"):
+    pyspark.__version__ = client
+    evenkeel.table._asked.clear()
+    for _ in range(2):
+        # There is no such Delta table; the session is looked at before it is asked for.
+        with contextlib.suppress(Exception):
+            evenkeel.open_table(sys.argv[1]).snapshot()
+    print("read as", client, file=sys.stderr, flush=True)
+"""
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_connect_server_of_another_version_is_one_warning(
+    spec_path: str,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", READS, spec_path],
+        cwd=tmp_path,
+        # PySpark starts a server of its own for such a name.
+        env={**os.environ, "SPARK_REMOTE": "local[1]"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    here = importlib.metadata.version("pyspark")
+    before, after = done.stderr.split(f"read as {here}")
+    assert "one version of Spark" not in before
+    (line,) = (line for line in after.splitlines() if "one version of Spark" in line)
+    assert f"found PySpark 3.9.0 and Spark {here} on the Spark Connect server" in line
+    assert f"pip install pyspark-client=={here}" in line
 
 
 def test_without_java_the_last_line_says_so(

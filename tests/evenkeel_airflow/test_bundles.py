@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +13,7 @@ import pytest
 import yaml
 
 from tests.support.airflow_env import airflow_db  # noqa: F401  a fixture
+from tests.support.wheel import ROOT
 
 # Only now: the environment above must be set before Airflow is first imported.
 # isort: off
@@ -100,3 +104,53 @@ def test_a_folder_outside_of_the_bundle_has_no_versions(world: World, bundle: Pa
     commit(bundle, "1", {**spec, "trigger": 1.1}, outside)
     world.respec(trigger=1.3)
     assert trigger_of("1", "learn") == 1.3
+
+
+#: Prints the trigger of a spec in each commit.
+OF_COMMITS = """
+import json, sys
+from tests.evenkeel_airflow import test_bundles as here
+print(json.dumps({commit: here.trigger_of(commit, "learn") for commit in sys.argv[1:]}))
+"""
+
+
+@pytest.mark.slow
+def test_a_run_keeps_the_spec_of_its_commit(world: World, tmp_path: Path) -> None:
+    """By the bundle of Airflow's provider for Git, which is installed beside this environment."""
+    provider, repo = tmp_path / "provider", tmp_path / "repo"
+    packages = ["apache-airflow-providers-git", "GitPython", "gitdb", "smmap"]
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(provider)]
+    if (done := subprocess.run([*pip, *packages], capture_output=True, text=True)).returncode:
+        pytest.skip(f"no provider for Git: {done.stderr[-200:]}")
+    git = ["git", "-C", str(repo), "-c", "user.name=x", "-c", "user.email=x@example.org"]
+    subprocess.run(["git", "init", "-q", "-b", "main", str(repo)], check=True)
+    spec = yaml.safe_load(Path(world.spec_path).read_text())
+    triggers: dict[str, float] = {}
+    (repo / "lake" / "tables").mkdir(parents=True)
+    (repo / "lake" / "dags.py").write_text(LINES.format(folder=BESIDE))
+    for trigger in (1.1, 1.2):
+        text = yaml.safe_dump({**spec, "trigger": trigger})
+        (repo / "lake" / "tables" / "trips.yaml").write_text(text)
+        subprocess.run([*git, "add", "-A"], check=True)
+        subprocess.run([*git, "commit", "-q", "-m", f"{trigger}"], check=True)
+        head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True)
+        triggers[head.stdout.strip()] = trigger
+    config = {
+        "name": "b",
+        "classpath": "airflow.providers.git.bundles.git.GitDagBundle",
+        "kwargs": {"repo_url": str(repo), "tracking_ref": "main", "subdir": "lake"},
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", OF_COMMITS, *triggers],
+        cwd=ROOT,
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(provider), os.environ["PYTHONPATH"]]),
+            "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": json.dumps([config]),
+            "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_STORAGE_PATH": str(tmp_path / "bundles"),
+        },
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1]) == triggers

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
 import zipfile
 from email.parser import Parser
 from pathlib import Path
@@ -20,7 +21,7 @@ from evenkeel.registry.epochs import Registry, TableVersion
 from partitioning.errors import MissingExtraError, SetupError
 from partitioning.function.function import KeyColumn, PartitioningFunction, numbered_channels
 from tests.matrix.cells import CELLS
-from tests.support.wheel import ROOT, Venv, build_wheel
+from tests.support.wheel import ROOT, Venv, build_wheel, resolve
 
 PACKAGES = {"partitioning", "evenkeel", "evenkeel_spark", "evenkeel_airflow", "evenkeel_ui"}
 #: What only an extra installs, and the extra.
@@ -39,11 +40,15 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_wheel(tmp_path_factory.mktemp("wheel"))
 
 
-@pytest.fixture(scope="module")
-def bare(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Venv:
-    """An environment with the wheel and no extra."""
+@pytest.fixture(scope="module", params=["newest", "lowest"])
+def bare(
+    wheel: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Venv:
+    """An environment with the wheel and no extra, at either end of its ranges."""
     venv = Venv(tmp_path_factory.mktemp("bare") / "venv").create()
-    venv.install(str(wheel))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    lowest = [needed.replace(">=", "==") for needed in project["dependencies"]]
+    venv.install(str(wheel), *(lowest if request.param == "lowest" else []))
     return venv
 
 
@@ -159,16 +164,27 @@ def test_the_console_and_spark_submit_say_what_is_missing(bare: Venv) -> None:
     assert job.returncode == 1 and len(job.stderr.splitlines()) == 1
 
 
+@pytest.mark.slow
+def test_the_wheel_goes_beside_what_airflow_pins(wheel: Path, tmp_path: Path) -> None:
+    """Airflow's constraints are the newest of all that it and its providers take."""
+    airflow = f"apache-airflow=={CELLS[-1].airflow}.*"
+    pins = resolve(tmp_path, airflow, "apache-airflow-providers-apache-spark", "s3fs")
+    # Not the extra spark: uv unpacks all of PySpark's jars to read what it needs.
+    wanted = f"evenkeel[airflow,quality,s3] @ {wheel.as_uri()}"
+    kept = set(pins.splitlines()) & set(resolve(tmp_path, wanted, pins=pins).splitlines())
+    assert len(kept) > 100 and {line for line in pins.splitlines() if "airflow" in line} <= kept
+
+
 def test_workflows_run_targets_and_cells_that_are_there() -> None:
     folder, makefile = ROOT / ".github" / "workflows", (ROOT / "Makefile").read_text()
     flows = {file.stem: yaml.safe_load(file.read_text()) for file in folder.glob("*.yml")}
-    assert set(flows) == {"test", "matrix", "release", "soak"}
+    assert set(flows) == {"test", "matrix", "release", "soak", "cluster"}
     steps = [s for flow in flows.values() for job in flow["jobs"].values() for s in job["steps"]]
     targets = [step["run"].split()[1] for step in steps if "run" in step]
     assert targets and all(re.search(rf"^{t}:", makefile, re.M) for t in targets)
-    # A release has the wheel, the docs and the image of the compose file.
+    # A release has the wheel, the docs, the site and the image of the compose file.
     release = flows["release"]["jobs"]
-    assert set(release) == {"wheel", "docs", "image"}
+    assert set(release) == {"wheel", "docs", "site", "image"}
     # PyPI's evenkeel is another project, so nothing may be published there.
     assert "pypi" not in str(release)
     attached = [
@@ -207,7 +223,7 @@ def test_a_missing_part_names_its_command() -> None:
         require_packages("quality", "great_expectations", "no_such_package.part")
     assert str(caught.value) == (
         "no_such_package.part is not installed. "
-        "Install it with: pip install 'great-expectations<2,>=1.6' 'pandas<3,>=2.2'; "
+        "Install it with: pip install 'great-expectations<2,>=1.7' 'pandas>=2.2.3'; "
         "`evenkeel doctor` looks at the whole set-up"
     )
 

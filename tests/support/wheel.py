@@ -47,6 +47,24 @@ def build_wheel(folder: Path, version: str | None = None) -> Path:
     return wheel
 
 
+def resolve(folder: Path, *requirements: str, pins: str = "") -> str:
+    """Choose a version of all that requirements need, as a constraints file has them.
+
+    Parameters
+    ----------
+    folder : for files on the way
+    pins : a constraints file's text, to keep to
+    """
+    asked, given = folder / "asked.in", folder / "pins.txt"
+    asked.write_text("\n".join(requirements))
+    given.write_text(pins)
+    uv = [str(ROOT / ".venv/bin/uv"), "pip", "compile", "-q", "--no-header", "--no-annotate"]
+    command = [*uv, "--python", sys.executable, "-c", str(given), str(asked)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 @dataclass(frozen=True)
 class Venv:
     """A virtual environment of its own, that sees nothing of this checkout."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -14,6 +15,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
+import yaml
 
 from tests.project.docs.conftest import run
 from tests.support.pages.chromium import running_chromium
@@ -170,24 +172,37 @@ def test_a_page_of_a_new_folder_must_be_in_a_section(copy: Path) -> None:
 
 
 @pytest.mark.slow
-def test_two_versions_stand_side_by_side(copy: Path) -> None:
-    """As `make docs-version` commits them, in a repository without a remote."""
-    git = ["git", "-c", "user.name=x", "-c", "user.email=x@example.org"]
-    for command in (["init", "-q"], ["config", "user.name", "x"], ["config", "user.email", "x"]):
-        subprocess.run(["git", *command], cwd=copy, check=True)
-    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "begin"], cwd=copy, check=True)
+def test_releases_publish_their_versions_side_by_side(
+    copy: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the workflow does it by `make docs-version`, with no more identity than it gives."""
+    job = yaml.safe_load((ROOT / ".github/workflows/release.yml").read_text())["jobs"]["site"]
+    checkout, *_, step = job["steps"]
+    assert checkout["with"]["fetch-depth"] == 0
+    for name, value in step["env"].items():
+        monkeypatch.setenv(name, value)
+    push = step["run"].splitlines()[1].split()
+    assert push == ["git", "push", "origin", "gh-pages"]
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+    origin = str(tmp_path_factory.mktemp("origin"))
+
+    def call(*command: str) -> str:
+        done = subprocess.run(command, cwd=copy, check=True, stdout=subprocess.PIPE, text=True)
+        return done.stdout
+
+    call("git", "init", "-q", "--bare", origin)
+    call("git", "init", "-q")
+    call("git", "remote", "add", "origin", origin)
+    call("git", "commit", "-q", "--allow-empty", "-m", "begin", "--author", "x <x@example.org>")
     for version in ("0.1.0", "0.2.0"):
-        done = run(copy, "mike", "deploy", "--update-aliases", version, "latest")
-        assert done.returncode == 0, done.stderr
-    show = ["git", "show", "gh-pages:versions.json"]
-    told = subprocess.run(show, cwd=copy, check=True, capture_output=True, text=True).stdout
-    assert [(v["version"], v["aliases"]) for v in json.loads(told)] == [
-        ("0.2.0", ["latest"]),
-        ("0.1.0", []),
-    ]
-    assert run(copy, "mike", "set-default", "latest").returncode == 0
-    show = ["git", "show", "gh-pages:0.1.0/index.html"]
-    assert (
-        "Evenkeel"
-        in subprocess.run(show, cwd=copy, check=True, capture_output=True, text=True).stdout
-    )
+        # As a fresh checkout with all branches has it.
+        call("git", "fetch", "-q")
+        for command in ("deploy", "--update-aliases", version, "latest"), ("set-default", "latest"):
+            done = run(copy, "mike", *command)
+            assert done.returncode == 0, done.stderr
+        call(*push)
+        call("git", "update-ref", "-d", "refs/heads/gh-pages")
+    told = json.loads(call("git", "show", "origin/gh-pages:versions.json"))
+    assert [(v["version"], v["aliases"]) for v in told] == [("0.2.0", ["latest"]), ("0.1.0", [])]
+    assert "Evenkeel" in call("git", "show", "origin/gh-pages:0.1.0/index.html")
+    assert "latest" in call("git", "show", "origin/gh-pages:index.html")
