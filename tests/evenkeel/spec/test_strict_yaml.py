@@ -77,4 +77,4 @@ print(*catalog.problems)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout.splitlines()[:2] == ["False", load_spec(good).model_dump_json()], done.stderr
-    assert "nest(ed too deeply|ing depth)" in done.stdout
+    assert "nest" in done.stdout
