@@ -43,7 +43,7 @@ matrix: .venv/.installed ## the state and DAG tests on each Spark, Airflow and P
 	@$(PY) -m tests.matrix $(ARGS)
 
 iceberg: .venv/.installed ## tests of Iceberg tables, on Spark 4.1 in an environment of their own (ARGS="--marks slow" for all kills)
-	@$(PY) -m tests.matrix spark-4.1_airflow-3.2_python-3.12 --python 3.11 --group Iceberg --marks "not slow" $(ARGS)
+	@$(PY) -m tests.matrix spark-4.1_airflow-3.2_python-3.12 --python 3.11 --group Iceberg --group "Iceberg faults" --marks "not slow" $(ARGS)
 
 cluster: setup ## Airflow on PostgreSQL, Spark on two workers, data on an S3 that stalls; then jobs on YARN, data on HDFS
 	@setup/cluster.sh

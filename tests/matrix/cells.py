@@ -79,6 +79,8 @@ GROUPS: dict[str, list[str]] = {
         f"{_SPARK}/iceberg/test_life.py",
         f"{_SPARK}/iceberg/test_jobs.py",
         f"{_SPARK}/iceberg/test_page.py",
+    ],
+    "Iceberg faults": [
         f"{_SPARK}/iceberg/test_repair.py",
         f"{_SPARK}/iceberg/test_fences.py",
         f"{_SPARK}/iceberg/test_late_jobs.py",
