@@ -269,9 +269,8 @@ class IcebergTable:
 
         It runs in a session of its own, so that no other thread's commits say it, too.
         """
-        own = own_session(self.spark)
-        for name, value in meta.items():
-            own.conf.set(f"{_SNAPSHOT_PROPERTY}{SUMMARY}{name}", str(value))
+        said = {f"{_SNAPSHOT_PROPERTY}{SUMMARY}{n}": str(value) for n, value in meta.items()}
+        own = own_session(self.spark, said)
         with active_session(own):
             statement(own)
 
