@@ -62,7 +62,7 @@ def adopt(spark: SparkSession, table: Table, dry_run: bool = False) -> list[Surv
             "Run bootstrap; or give `rows` in place of `columns`",
         )
     spark = own_session(spark)
-    function = _function(spark, table)
+    function = function_to_adopt_by(spark, table)
     waiting = [n for n in spec.state if not _adopted(spark, table, n, function)]
     for name in spec.state:
         if name not in waiting:
@@ -88,7 +88,7 @@ def adopt(spark: SparkSession, table: Table, dry_run: bool = False) -> list[Surv
     return surveys
 
 
-def _function(spark: SparkSession, table: Table) -> PartitioningFunction:
+def function_to_adopt_by(spark: SparkSession, table: Table) -> PartitioningFunction:
     """Return the function of the current epoch, or make the first one.
 
     Raises

@@ -17,8 +17,8 @@ from pyspark.sql import functions as F
 from evenkeel.registry.epochs import TableVersion
 from evenkeel.spec.table_spec import CHANNEL, SLOT, TableSpec
 from evenkeel.table import Table
+from evenkeel_spark.adoption.adopt import function_to_adopt_by
 from evenkeel_spark.adoption.row_tasks import by_slot_range, tasks_of
-from evenkeel_spark.events.reader import read_events, typed_key
 from evenkeel_spark.iceberg.placing import count_misplaced, name_column, place
 from evenkeel_spark.iceberg.survey import IcebergSurvey, survey_table
 from evenkeel_spark.migration.fence import crash_point
@@ -33,10 +33,9 @@ from evenkeel_spark.tables.delta.state import (
 from evenkeel_spark.tables.iceberg.checks import check_registry, iceberg_table
 from evenkeel_spark.tables.iceberg.table import BRANCHES, IcebergTable, slot_column
 from evenkeel_spark.tables.membership import table_in_errors
-from partitioning.errors import FenceError, InputError
+from partitioning.errors import FenceError
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.sql import channel_sql, quoted, slot_sql
-from partitioning.strategies.hashing import first_function
 
 #: Times that a table is rewritten because others wrote meanwhile.
 REWRITES = 3
@@ -45,8 +44,7 @@ ADOPTING = f"{BRANCHES}adopt_"
 #: Part of a table's rows that one UPDATE may place. If more are elsewhere, all are written again.
 FEW = 0.1
 #: A move writes moved rows and deletion vectors, and no row that stays.
-UPDATE_MODE = "write.update.mode"
-_UPDATES = {UPDATE_MODE: "merge-on-read"}
+_UPDATES = {"write.update.mode": "merge-on-read"}
 
 
 def adopt(spark: SparkSession, table: Table, dry_run: bool = False) -> list[IcebergSurvey]:
@@ -66,7 +64,7 @@ def adopt(spark: SparkSession, table: Table, dry_run: bool = False) -> list[Iceb
     FenceError : others commit to a table while it is rewritten, again and again
     """
     spec = table.spec
-    function = _function(spark, table)
+    function = function_to_adopt_by(spark, table)
     waiting = {}
     for name in spec.state:
         one = iceberg_table(spark, spec, name)
@@ -94,31 +92,6 @@ def adopt(spark: SparkSession, table: Table, dry_run: bool = False) -> list[Iceb
     table.registry.files.released.remove()
     say(f"{spec.table} is adopted, by epoch {function.epoch}")
     return surveys
-
-
-def _function(spark: SparkSession, table: Table) -> PartitioningFunction:
-    """Return the function of the current epoch, or make the first one."""
-    spec = table.spec
-    key = typed_key(read_events(spark, spec), spec)
-    if not table.registry.numbers():
-        return first_function(key, spec.slots, spec.channel_list())
-    epoch = table.epoch()
-    found = epoch.function
-    if unknown := [n for n in spec.state if n not in epoch.tables]:
-        raise InputError(
-            f"epoch {epoch.number} knows no state table {unknown[0]!r}: they are fixed at adoption",
-            f"spec of {spec.table}",
-            "Take it out of the spec, or give it a spec and a registry of its own",
-        )
-    if tuple(found.key) != tuple(key) or len(found.slots) != spec.slots:
-        known = ", ".join(f"{c.name} {c.type}" for c in found.key)
-        raise InputError(
-            f"epoch {found.epoch} has the key {known} and {len(found.slots)} slots, the spec and "
-            f"its input have {', '.join(f'{c.name} {c.type}' for c in key)} and {spec.slots}",
-            f"spec of {spec.table}",
-            "Set them back, or give a new registry",
-        )
-    return found
 
 
 def _adopted(spec: TableSpec, name: str, table: IcebergTable) -> bool:

@@ -8,14 +8,15 @@ from functools import partial
 
 from pyspark.sql import SparkSession
 
-from evenkeel.inspect.half_moved import find_half_moved
 from evenkeel.table import Table
 from evenkeel_spark.iceberg.placing import place, slot_name
-from evenkeel_spark.tables.delta.constraints import mend
-from evenkeel_spark.tables.iceberg.checks import adopted_tables, check_slot_column
+from evenkeel_spark.tables.iceberg.checks import (
+    adopted_tables,
+    check_no_run_moves,
+    check_slot_column,
+)
 from evenkeel_spark.tables.iceberg.table import BRANCHES, IcebergTable
 from evenkeel_spark.tables.membership import table_in_errors
-from partitioning.errors import FenceError
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.sql import quoted
 
@@ -32,12 +33,10 @@ def steps(spark: SparkSession, table: Table) -> Iterator[tuple[str, Callable[[],
     InputError : a table is not as the spec has it
     FenceError : a migration is under way
     """
-    spec, registry = table.spec, table.registry
+    spec = table.spec
     tables = adopted_tables(spark, spec)
     function = table.epoch().function
-    for run in registry.files.moving_runs():
-        if find_half_moved(registry, registry.run(run)) is not None:
-            raise FenceError(f"run {run} is moving rows", registry.run(run).url, mend(spec.table))
+    check_no_run_moves(spec, table.registry)
     check_slot_column(spec, tables, function)
     for name, one in tables.items():
         yield f"{name}, late rows", partial(_place, one, table_in_errors(spec, name), function)

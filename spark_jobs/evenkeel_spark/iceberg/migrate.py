@@ -35,9 +35,8 @@ def migrate(spark: SparkSession, migration: Migration) -> MigrationRecord:
 
     Raises
     ------
-    InputError : a table is not as the spec has it, or a key has several rows where it may have one
-    FenceError : another plan was approved, something has changed since the plan, or what moves has
-        outgrown the budget
+    InputError : a table is not as the spec has it; a key has several rows where it may have one
+    FenceError : another plan was approved; something has changed since; it is over the budget
     """
     if published(migration):
         return migration.run.migration.read()

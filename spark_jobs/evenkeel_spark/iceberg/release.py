@@ -7,19 +7,17 @@ from datetime import UTC, datetime
 
 from pyspark.sql import SparkSession
 
-from evenkeel.inspect.half_moved import find_half_moved
 from evenkeel.registry.files.records import ReleaseRecord
 from evenkeel.spec.table_spec import CHANNEL, SLOT, TableSpec
 from evenkeel.table import Table
 from evenkeel_spark.iceberg.placing import slot_name
 from evenkeel_spark.migration.fence import crash_point
 from evenkeel_spark.runtime.command import say
-from evenkeel_spark.tables.delta.constraints import mend
 from evenkeel_spark.tables.delta.state import BEFORE_PROPERTY, TABLE_PROPERTY
-from evenkeel_spark.tables.iceberg.checks import check_registry, iceberg_table
+from evenkeel_spark.tables.iceberg.checks import check_no_run_moves, check_registry, iceberg_table
 from evenkeel_spark.tables.iceberg.table import BRANCHES, IcebergTable
 from evenkeel_spark.tables.membership import table_in_errors
-from partitioning.errors import FenceError, InputError
+from partitioning.errors import InputError
 from partitioning.function.sql import quoted
 
 PROPERTIES_PREFIX = "evenkeel."
@@ -50,9 +48,7 @@ def release(
     FenceError : a rebalance is under way
     """
     spec, registry = table.spec, table.registry
-    for run in registry.files.moving_runs() if registry.numbers() else []:
-        if find_half_moved(registry, registry.run(run)) is not None:
-            raise FenceError(f"run {run} is moving rows", registry.run(run).url, mend(spec.table))
+    check_no_run_moves(spec, registry)
     found = {name: iceberg_table(spark, spec, name) for name in spec.state}
     for name, one in found.items():
         properties = one.properties()

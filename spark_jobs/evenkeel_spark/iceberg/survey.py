@@ -103,9 +103,9 @@ def _problems(
                 where,
                 "Convert one of them: a key must hash alike in both",
             )
-    ours = BEFORE_PROPERTY in found
-    reserved = [c for c in kinds if c.lower() in (SLOT, CHANNEL) or SLOT_NAME.fullmatch(c.lower())]
-    if taken := reserved if not ours else []:
+    taken = [c for c in kinds if c.lower() in (SLOT, CHANNEL) or SLOT_NAME.fullmatch(c.lower())]
+    # Those that a release has left are ours.
+    if taken and BEFORE_PROPERTY not in found:
         yield InputError(
             f"has a column {', '.join(map(repr, taken))}, which Evenkeel would add",
             where,

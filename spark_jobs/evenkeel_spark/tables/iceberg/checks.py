@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from evenkeel.inspect.half_moved import find_half_moved
 from evenkeel.registry.epochs import Registry
 from evenkeel.registry.state_view import iceberg_name
 from evenkeel.spec.table_spec import CHANNEL, TableSpec
@@ -82,6 +83,19 @@ def adopted_tables(spark: SparkSession, spec: TableSpec) -> dict[str, IcebergTab
             raise problem
         found[name] = table
     return found
+
+
+def check_no_run_moves(spec: TableSpec, registry: Registry) -> None:
+    """Refuse while a run has begun to move rows and has not ended.
+
+    Raises
+    ------
+    FenceError : names the run
+    """
+    for name in registry.files.moving_runs() if registry.numbers() else []:
+        if find_half_moved(registry, registry.run(name)) is not None:
+            run = registry.run(name)
+            raise FenceError(f"run {name} is moving rows", run.url, mend(spec.table))
 
 
 def check_slot_column(
