@@ -104,7 +104,9 @@ IN_SHORT = {
     "rows of the slowest task over the mean": row(
         "skew", "a stateful job over 1M keys, Zipf 0.9, 16 channels: rows", NUMBER
     ),
-    "time to move 10% of the slots": row("moving", "migrate, 5M rows, 10% of slots", NUMBER),
+    "time of the UPDATE that moves 10% of the slots": row(
+        "moving", "migrate, 5M rows, 10% of slots", NUMBER
+    ),
     "bytes written for a byte moved": row("moving", "migrate, 10% of slots: bytes", NUMBER),
     "faults that lost something": row("moving", "200 faults", rf"{NUMBER} of (?P<base>200) "),
     "CPU seconds to plan": Place(
