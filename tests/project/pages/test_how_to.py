@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import evenkeel
+from tests.support.docs.promql import fires, rules
 from tests.support.docs.steps import blocks, expected, file_of, missing, not_run, run
 from tests.support.wheel import ROOT, Venv, build_wheel
 
@@ -106,6 +107,18 @@ def test_a_page_does_what_it_says(name, reader, tmp_path, tmp_path_factory):
     if upgrades:
         versions = re.findall(r"^Version: (.+)", "".join(outputs), re.M)
         assert versions == [OLDER, evenkeel.__version__]
+    if name == "operate/alerts":
+        assert alerts(HOW_TO / f"{name}.md", tmp_path / "heard.txt") == {"GateFailed"}
+
+
+def alerts(page, heard):
+    """Return each alert of a page that fires at some time while its gauges are heard."""
+    gauges, found = {}, set()
+    for name, value in re.findall(r"^(airflow\.\S+) (\S+)$", heard.read_text(), re.M):
+        gauges[name.replace(".", "_")] = float(value)
+        found |= {alert for alert, rule in rules(page).items() if fires(rule, gauges)}
+    assert {name.rpartition("sales_")[2] for name in gauges} >= {"floor", "rolled_back"}
+    return found
 
 
 def free_port():
