@@ -27,13 +27,15 @@ RUN = (
     "late-rows",
     "schedule",
 )
-RUN += ("read", "stream", "write", "operate/alerts", "operate/approve", "operate/evolve")
-RUN += ("operate/forget", "operate/recover", "operate/upgrade", "operate/leave", "first-table-s3")
-#: Pages that need another Spark than the installation's: see tests/evenkeel_spark/iceberg.
-ELSEWHERE = ("formats/iceberg",)
-#: Page -> how its fences begin that no test runs. One wants a container engine; the other watches
-#: state that another program keeps, which its page does not have.
-NOT_RUN = {"cluster": ["docker compose exec "], "stream": ["evenkeel job watch "]}
+RUN += ("read", "stream", "write", "writers/split", "operate/alerts", "operate/approve")
+RUN += ("operate/evolve", "operate/forget", "operate/recover", "operate/upgrade")
+RUN += ("operate/leave", "first-table-s3")
+#: Pages that need another Spark than the installation's, or a cluster: see
+#: tests/evenkeel_spark/iceberg and tests/evenkeel_airflow/test_yarn.py.
+ELSEWHERE = ("formats/iceberg", "clusters/yarn")
+#: Page -> how its fences begin that no test runs. They want a container engine and Kubernetes; the
+#: other watches state that another program keeps, which its page does not have.
+NOT_RUN = {"cluster": ["docker compose exec ", "metadata:"], "stream": ["evenkeel job watch "]}
 #: Page -> a section, and the variable without which it is left out: its program is not on PyPI.
 NEEDS = {"read": ("Trino", "TRINO_HOME")}
 #: Pages that change what is installed: one upgrades this version, and one takes the package out.
