@@ -27,9 +27,11 @@ RUN = (
     "schedule",
 )
 RUN += ("read", "stream", "write", "operate/alerts", "operate/approve", "operate/evolve")
+RUN += ("engines/duckdb",)
 RUN += ("operate/forget", "operate/recover", "operate/upgrade", "operate/leave", "first-table-s3")
-#: Pages that need another Spark than the installation's: see tests/evenkeel_spark/iceberg.
-ELSEWHERE = ("formats/iceberg",)
+#: Pages that other tests run. One needs another Spark: tests/evenkeel_spark/iceberg. The other has
+#: programs in Java: tests/clients.
+ELSEWHERE = ("formats/iceberg", "engines/java")
 #: Page -> how its fences begin that no test runs. One wants a container engine; the other watches
 #: state that another program keeps, which its page does not have.
 NOT_RUN = {"cluster": ["docker compose exec "], "stream": ["evenkeel job watch "]}
