@@ -29,10 +29,10 @@ RUN = (
 )
 RUN += ("read", "stream", "write", "writers/split", "operate/alerts", "operate/approve")
 RUN += ("operate/evolve", "operate/forget", "operate/recover", "operate/upgrade")
-RUN += ("operate/leave", "first-table-s3")
-#: Pages that need another Spark than the installation's, or a cluster: see
-#: tests/evenkeel_spark/iceberg and tests/evenkeel_airflow/test_yarn.py.
-ELSEWHERE = ("formats/iceberg", "clusters/yarn")
+RUN += ("operate/leave", "first-table-s3", "engines/duckdb")
+#: Pages that other tests run. One needs another Spark: tests/evenkeel_spark/iceberg. One needs a
+#: cluster: tests/evenkeel_airflow/test_yarn.py. One has programs in Java: tests/clients.
+ELSEWHERE = ("formats/iceberg", "clusters/yarn", "engines/java")
 #: Page -> how its fences begin that no test runs. They want a container engine and Kubernetes; the
 #: other watches state that another program keeps, which its page does not have.
 NOT_RUN = {"cluster": ["docker compose exec ", "metadata:"], "stream": ["evenkeel job watch "]}
