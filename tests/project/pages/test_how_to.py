@@ -32,8 +32,8 @@ RUN += ("operate/evolve", "operate/forget", "operate/recover", "operate/upgrade"
 RUN += ("operate/leave", "first-table-s3", "engines/duckdb", "formats/iceberg")
 #: Pages that install the wheel, so their folder has it.
 WITH_WHEEL = ("operate/upgrade", "formats/iceberg")
-#: Pages that other tests run. One needs a cluster: tests/evenkeel_airflow/test_yarn.py. The other has
-#: programs in Java: tests/clients.
+#: Pages that other tests run. One needs a cluster: tests/evenkeel_airflow/test_yarn.py. The other
+#: has programs in Java: tests/clients.
 ELSEWHERE = ("clusters/yarn", "engines/java")
 #: Page -> how its fences begin that no test runs. They want a container engine and Kubernetes; the
 #: other watches state that another program keeps, which its page does not have.
