@@ -84,7 +84,7 @@ CHARTS = (
         {
             "groupBy(key): plain hashing": r"\| ([\d.]+) by `groupBy\(key\)`",
             "repartition(16, key): the same hash": r"`repartition\(16, key\)` has ([\d.]+) in rows",
-            "adaptive execution: the same hash, as it splits skewed partitions of joins only": (
+            "adaptive execution: the same hash (it splits joins only)": (
                 r", ([\d.]+) by adaptive execution \| 2026-11-27, 1 core \| same"
             ),
             "Evenkeel": r"Zipf 0\.9, 16 channels: rows[^|]*\|[^|]*\| ([\d.]+) \(2\)",
