@@ -58,7 +58,8 @@ _OF_MESSAGES = {
     r"Airflow still asks|expected approval|holds plan|is the plan of run"
     r"|\{name\} is of another": "A task before this one was cleared, and it made "
     "another plan than the one that was approved.",
-    r"a key was forgotten|its plan names a key": "`evenkeel forget` ran beside this job.",
+    r"a key was forgotten": "`evenkeel forget` ran beside this job.",
+    r"its plan names a key": "A run that has begun to move rows lists the key in its plan.",
     r"another attempt|\{name\} is of attempt": "Airflow started the task again while an earlier "
     "try still ran.",
     r"another (bootstrap|job is making)|has the constraint \{others\}": "Two bootstraps of one "
