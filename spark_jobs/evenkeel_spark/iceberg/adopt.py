@@ -72,7 +72,7 @@ def adopt(spark: SparkSession, table: Table, dry_run: bool = False) -> list[Iceb
             waiting[name] = one
     surveys = [survey_table(spec, name, one, function) for name, one in waiting.items()]
     for survey in surveys:
-        for line in survey.lines():
+        for line in survey.lines(function):
             say(line)
     if problem := next((p for survey in surveys for p in survey.problems), None):
         raise problem

@@ -11,6 +11,7 @@ from collections.abc import Callable
 import pytest
 from jsonschema import Draft202012Validator
 
+from evenkeel.pipeline.metrics import run_metrics
 from evenkeel_spark.migration.placement import REPAIRING
 from evenkeel_spark.tables.delta.constraints import epoch_name, moving_name
 from setup.docs.reference import gates, settings
@@ -86,6 +87,13 @@ def test_errors_are_found_with_what_to_do() -> None:
 
 def test_every_error_says_what_to_do() -> None:
     assert [f"{m.path}: {m.what}" for m in messages() if not m.fix] == []
+
+
+def test_each_metric_has_a_unit_and_a_meaning_of_its_own() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| (.+) \| (.+) \|$", PAGES["metrics.md"](), re.M)
+    assert {name for name, _, _ in rows} == fields(run_metrics.__doc__ or "").keys()
+    assert {unit for _, unit, _ in rows} == {"ratio", "bytes", "rows", "seconds", "count", "0 or 1"}
+    assert len({meaning for _, _, meaning in rows}) == len(rows) > 10
 
 
 def test_the_schema_takes_and_refuses_files() -> None:

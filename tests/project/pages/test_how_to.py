@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import evenkeel
+from tests.support.docs.promql import fires, rules
 from tests.support.docs.steps import blocks, expected, file_of, missing, not_run, run
 from tests.support.wheel import ROOT, Venv, build_wheel
 
@@ -26,13 +27,15 @@ RUN = (
     "late-rows",
     "schedule",
 )
-RUN += ("read", "stream", "write", "operate/alerts", "operate/approve", "operate/evolve")
-RUN += ("operate/forget", "operate/recover", "operate/upgrade", "operate/leave", "first-table-s3")
-#: Pages that need another Spark than the installation's: see tests/evenkeel_spark/iceberg.
-ELSEWHERE = ("formats/iceberg",)
-#: Page -> how its fences begin that no test runs. One wants a container engine; the other watches
-#: state that another program keeps, which its page does not have.
-NOT_RUN = {"cluster": ["docker compose exec "], "stream": ["evenkeel job watch "]}
+RUN += ("read", "stream", "write", "writers/split", "operate/alerts", "operate/approve")
+RUN += ("operate/evolve", "operate/forget", "operate/recover", "operate/upgrade")
+RUN += ("operate/leave", "first-table-s3")
+#: Pages that need another Spark than the installation's, or a cluster: see
+#: tests/evenkeel_spark/iceberg and tests/evenkeel_airflow/test_yarn.py.
+ELSEWHERE = ("formats/iceberg", "clusters/yarn")
+#: Page -> how its fences begin that no test runs. They want a container engine and Kubernetes; the
+#: other watches state that another program keeps, which its page does not have.
+NOT_RUN = {"cluster": ["docker compose exec ", "metadata:"], "stream": ["evenkeel job watch "]}
 #: Page -> a section, and the variable without which it is left out: its program is not on PyPI.
 NEEDS = {"read": ("Trino", "TRINO_HOME")}
 #: Pages that change what is installed: one upgrades this version, and one takes the package out.
@@ -106,6 +109,18 @@ def test_a_page_does_what_it_says(name, reader, tmp_path, tmp_path_factory):
     if upgrades:
         versions = re.findall(r"^Version: (.+)", "".join(outputs), re.M)
         assert versions == [OLDER, evenkeel.__version__]
+    if name == "operate/alerts":
+        assert alerts(HOW_TO / f"{name}.md", tmp_path / "heard.txt") == {"GateFailed"}
+
+
+def alerts(page, heard):
+    """Return each alert of a page that fires at some time while its gauges are heard."""
+    gauges, found = {}, set()
+    for name, value in re.findall(r"^(airflow\.\S+) (\S+)$", heard.read_text(), re.M):
+        gauges[name.replace(".", "_")] = float(value)
+        found |= {alert for alert, rule in rules(page).items() if fires(rule, gauges)}
+    assert {name.rpartition("sales_")[2] for name in gauges} >= {"floor", "rolled_back"}
+    return found
 
 
 def free_port():
