@@ -112,8 +112,8 @@ def late_dates_end(
 ) -> float | None:
     """Return until when versions must stay that removals dated too early; None: none does.
 
-    A version was the newest until its removal at most. That was before the next commit by a clock
-    that is right again, or before now. All times are in milliseconds.
+    A version was the newest until its removal at most. The next commit by a clock that is right
+    again came later, or none has come by now. All times are in milliseconds.
 
     Parameters
     ----------
