@@ -29,10 +29,12 @@ RUN = (
 )
 RUN += ("read", "stream", "write", "writers/split", "operate/alerts", "operate/approve")
 RUN += ("operate/evolve", "operate/forget", "operate/recover", "operate/upgrade")
-RUN += ("operate/leave", "first-table-s3")
-#: Pages that need another Spark than the installation's, or a cluster: see
-#: tests/evenkeel_spark/iceberg and tests/evenkeel_airflow/test_yarn.py.
-ELSEWHERE = ("formats/iceberg", "clusters/yarn")
+RUN += ("operate/leave", "first-table-s3", "engines/duckdb", "formats/iceberg")
+#: Pages that install the wheel, so their folder has it.
+WITH_WHEEL = ("operate/upgrade", "formats/iceberg")
+#: Pages that other tests run. One needs a cluster: tests/evenkeel_airflow/test_yarn.py. The other
+#: has programs in Java: tests/clients.
+ELSEWHERE = ("clusters/yarn", "engines/java")
 #: Page -> how its fences begin that no test runs. They want a container engine and Kubernetes; the
 #: other watches state that another program keeps, which its page does not have.
 NOT_RUN = {"cluster": ["docker compose exec ", "metadata:"], "stream": ["evenkeel job watch "]}
@@ -98,6 +100,7 @@ def test_a_page_does_what_it_says(name, reader, tmp_path, tmp_path_factory):
     if upgrades:
         older = build_wheel(tmp_path_factory.mktemp("older"), OLDER)
         reader.pip("install", "-q", "--no-deps", "--force-reinstall", str(older))
+    if name in WITH_WHEEL:
         shutil.copy(reader.wheel, tmp_path)
     try:
         outputs = run(
@@ -163,9 +166,8 @@ def test_a_page_that_says_something_wrong_fails(tmp_path):
 
 def test_each_fence_of_a_page_is_run_or_named_here(tmp_path):
     pages = {str(p.relative_to(HOW_TO).with_suffix("")): p for p in HOW_TO.rglob("*.md")}
-    assert set(pages) == {*RUN, *ELSEWHERE, "install"}
-    here = {name: page for name, page in pages.items() if name not in ELSEWHERE}
-    left = {name: found for name, page in here.items() if (found := not_run(page))}
+    assert set(pages) == {*RUN, "install"}
+    left = {name: found for name, page in pages.items() if (found := not_run(page))}
     assert left.keys() == NOT_RUN.keys()
     for name, begins in NOT_RUN.items():
         for line, begin in zip(left[name], begins, strict=True):
