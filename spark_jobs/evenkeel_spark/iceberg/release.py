@@ -89,8 +89,8 @@ def _files_need_channel(table: IcebergTable) -> bool:
     """
     # Spark may have cached this table as it was before its fields changed.
     table.refresh()
-    found = table.spark.table(f"{table.sql}.partitions").schema
-    fields = found["partition"].dataType.fieldNames() if "partition" in found.names else []
+    found = table.spark.table(f"{table.sql}.partitions")
+    fields = found.select("partition.*").columns if "partition" in found.columns else []
     return CHANNEL in fields and len(fields) > 1
 
 
