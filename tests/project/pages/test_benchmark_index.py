@@ -47,6 +47,9 @@ WHERE_WE_LOSE = {
     "adopting Iceberg tables, over `CREATE TABLE AS SELECT`": row(
         "skew", "the same: time of adopting", LOST
     ),
+    "a join with one hot key, whole keys, over the mean": Place(
+        "skew", rf"by hash, (?P<aim>[\d.]+) by adaptive execution, {NUMBER} by ours with whole"
+    ),
     "a join of Iceberg tables, on an idle machine, over `bucket`": row(
         "skew", "the same: time over that by `bucket", rf"[^|\n]*; {NUMBER} in one pair on an idle"
     ),
