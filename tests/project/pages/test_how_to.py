@@ -58,8 +58,9 @@ evenkeel epochs trips
 │ 0 ...
 ```
 """  # noqa: E501
-#: Seconds in which a newcomer's first table of their own is rebalanced, from a bare environment.
-FIRST_TABLE = 1800
+#: Seconds of the clock in which a table of a newcomer's own is rebalanced, installation included;
+#: and the file of the page that tells that it is.
+FIRST_TABLE, REBALANCED = 1800, "lake/evenkeel/epochs/00000001/epoch.json"
 
 pytestmark = pytest.mark.timeout(2400)
 
@@ -126,12 +127,11 @@ def test_a_page_does_what_it_says(name, reader, tmp_path, tmp_path_factory):
         (tmp_path / "trips").rename(tmp_path / "tables")
     if name in WITH_WHEEL:
         shutil.copy(reader.wheel, tmp_path)
-    began = time.monotonic()
+    began = time.time()
     try:
         outputs = run(
             HOW_TO / f"{name}.md", tmp_path, {**reader.shell, "PORT": free_port()}, without
         )
-        took = time.monotonic() - began
         if upgrades:
             versions = re.findall(r"^Version: (.+)", "".join(outputs), re.M)
             assert versions == [OLDER, evenkeel.__version__]
@@ -141,7 +141,8 @@ def test_a_page_does_what_it_says(name, reader, tmp_path, tmp_path_factory):
         if name in CHANGES:
             reader.pip("install", "-q", "--no-deps", "--force-reinstall", str(reader.wheel))
     if name == "first-table":
-        print(f"install.md took {reader.seconds:.0f} s, {name}.md {took:.0f} s")
+        took = (tmp_path / REBALANCED).stat().st_mtime - began
+        print(f"Install took {reader.seconds:.0f} s, and the first rebalance {took:.0f} s more")
         assert reader.seconds + took < FIRST_TABLE
     if name == "operate/alerts":
         assert alerts(HOW_TO / f"{name}.md", tmp_path / "heard.txt") == {"GateFailed"}
