@@ -12,13 +12,22 @@ from evenkeel.runs.record import RunParts, read_run
 def run_metrics(spec_path: str, run_id: str) -> tuple[dict[str, Any], dict[str, float]]:
     """Return the labels (table, run, epoch, plan), and the numbers that the run has so far.
 
-    imbalance_before, imbalance_after, floor : predicted by the plan; 1 is perfect
-    bytes_planned : bytes of state that the plan moves
-    rows_moved, bytes_moved : moved by the commits, at the weight that the plan gave a row
-    bytes_written : bytes of files that the commits wrote, with their footers
-    seconds_learn, seconds_migrate_TABLE : time of learning, and of moving each state table
-    gate_failures : expectations that failed, of either gate
-    rolled_back, published : 1 or 0
+    Each field below begins with its unit, from which the reference takes it.
+
+    imbalance_before : ratio: load of the fullest channel over the mean, by the function that the
+        plan starts from; 1 is perfect
+    imbalance_after : ratio: the same by the function that the plan leads to, as predicted
+    floor : ratio: the least imbalance that any function can reach on the run's profile
+    bytes_planned : bytes: state that the plan moves, by the weight that learning measured
+    rows_moved : rows: written by the migration's commits, in all state tables
+    bytes_moved : bytes: state of these rows, at the weight that the plan gave a row
+    bytes_written : bytes: size of the files that these commits added, with their footers
+    seconds_learn : seconds: the job learn took, from its start in Spark to the stored profile
+    seconds_migrate_TABLE : seconds: the commits that moved rows of that state table took; waits
+        between them do not count
+    gate_failures : count: expectations that failed in either gate; warnings count
+    rolled_back : 0 or 1: 1 if the plan was rolled back to the end
+    published : 0 or 1: 1 if the plan's epoch is published
     """
     spec, registry, run = open_run(spec_path, run_id)
     parts = read_run(spec.table, registry, run)

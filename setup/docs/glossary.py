@@ -20,6 +20,14 @@ _APART = re.compile(
     re.M | re.S,
 )
 
+#: The same in HTML: links, code, headings and tags.
+_APART_HTML = re.compile(
+    r"<(a|code|pre|h[1-6]|script|style|button|svg)\b.*?</\1>|<!--.*?-->|<[^>]+>|&\w+;", re.S
+)
+_LINK, _LINK_HTML = "[{}]({})", '<a href="{1}">{0}</a>'
+#: Begins what mkdocstrings describes: its text is there only in the HTML.
+_BY_CODE = re.compile(r"^::: ", re.M)
+
 
 def terms() -> list[str]:
     """Return the terms of the glossary, a term of more words before those that it has in it."""
@@ -37,30 +45,32 @@ def pattern(term: str) -> str:
     return rf"(?<![\w/.'-])[{first.upper()}{first}]{words}(?:e?s)?(?![\w/'-]|\.\w)"
 
 
-def linked(markdown: str, glossary: str) -> str:
+def linked(text: str, glossary: str, apart: re.Pattern[str] = _APART, link: str = _LINK) -> str:
     """Return a page's text with a link at the first use of each term.
 
     Parameters
     ----------
     glossary : path of the glossary, from the page
+    apart : finds what stays as it is
+    link : the form of a link
     """
     all_terms = terms()
     names = {f"t{n}": term for n, term in enumerate(all_terms)}
     finder = re.compile("|".join(f"(?P<{n}>{pattern(term)})" for n, term in names.items()))
     known: set[str] = set()
 
-    def link(found: re.Match[str]) -> str:
+    def first(found: re.Match[str]) -> str:
         term = names[str(found.lastgroup)]
         if term in known:
             return found[0]
         known.add(term)
-        return f"[{found[0]}]({glossary}#{anchor(term)})"
+        return link.format(found[0], f"{glossary}#{anchor(term)}")
 
     done, end = [], 0
-    for apart in _APART.finditer(markdown):
-        done += [finder.sub(link, markdown[end : apart.start()]), apart[0]]
-        end = apart.end()
-    return "".join([*done, finder.sub(link, markdown[end:])])
+    for left in apart.finditer(text):
+        done += [finder.sub(first, text[end : left.start()]), left[0]]
+        end = left.end()
+    return "".join([*done, finder.sub(first, text[end:])])
 
 
 def anchored(markdown: str) -> str:
@@ -70,7 +80,18 @@ def anchored(markdown: str) -> str:
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     """Link the terms of a page; give those of the glossary their anchors."""
-    source = Path(page.file.abs_src_path)
-    if source == GLOSSARY:
+    if Path(page.file.abs_src_path) == GLOSSARY:
         return anchored(markdown)
-    return linked(markdown, Path(os.path.relpath(GLOSSARY, source.parent)).as_posix())
+    return markdown if _BY_CODE.search(markdown) else linked(markdown, _glossary_from(page))
+
+
+def on_page_content(html: str, page: Any, config: Any, files: Any) -> str:
+    """Link the terms of a page with texts of docstrings."""
+    if not _BY_CODE.search(page.markdown or ""):
+        return html
+    glossary = Path(_glossary_from(page)).with_suffix(".html").as_posix()
+    return linked(html, glossary, _APART_HTML, _LINK_HTML)
+
+
+def _glossary_from(page: Any) -> str:
+    return Path(os.path.relpath(GLOSSARY, Path(page.file.abs_src_path).parent)).as_posix()

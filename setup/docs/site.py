@@ -24,6 +24,11 @@ TOP = {
 }
 _FENCED = re.compile(r"(^ *```.*?^ *```$)", re.M | re.S)
 _LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)#\s:]+)(#[^)\s]*)?\)")
+#: Where the drawings are that people see in the colours of GitHub's theme, by a query in the SVG.
+_FOLDER = "img/concepts"
+_DRAWING = re.compile(rf"!\[([^\]]*)\]\(((?:[\w.]+/)*{_FOLDER}/\w+)\.svg\)")
+#: The query, and the colours in it: on the site the reader's button chooses, not the system.
+_DARK = re.compile(r"@media \(prefers-color-scheme: dark\)\{(.+)\}(?=</style>)")
 _ITEM = re.compile(r"([-*]|\d+\.) +\S")
 
 
@@ -52,7 +57,12 @@ def _matching(docs: Path, pattern: str, named: set[str]) -> list[str]:
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Add the pages at the top of the repository."""
+    """Add the pages at the top of the repository, and a light and a dark form of each drawing."""
+    for drawing in sorted((ROOT / "docs" / _FOLDER).glob("*.svg")):
+        text = drawing.read_text(encoding="utf-8")
+        for form, colors in (("light", ""), ("dark", r"\1")):
+            made = f"{_FOLDER}/{drawing.stem}.{form}.svg"
+            files.append(File.generated(config, made, content=_DARK.sub(colors, text)))
     for page, name in TOP.items():
         if (ROOT / name).exists():
             files.append(File.generated(config, page, abs_src_path=str(ROOT / name)))
@@ -64,6 +74,9 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
     here = page.file.src_uri
     parts = _FENCED.split(markdown)
     for at in range(0, len(parts), 2):
+        parts[at] = _DRAWING.sub(
+            r"![\1](\2.light.svg#only-light)![\1](\2.dark.svg#only-dark)", parts[at]
+        )
         parts[at] = _LINK.sub(lambda m: _turned(m, here, files), parts[at])
     return spaced("".join(parts))
 

@@ -39,6 +39,24 @@ def test_each_everyday_change_has_a_room_and_a_door(change: str, holds: str) -> 
     assert any(holds in room.read_text() for room in rooms if room.is_file()), holds
 
 
+def test_contributing_has_ten_everyday_changes_with_rooms_and_tests() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    part = text[text.index("## The ten everyday changes") : text.index("## Writing docs")]
+    rows = re.findall(r"^\| ((?!change \||-).+) \| (\[.+) \| (`.+) \|$", part, re.M)
+    assert len(rows) == 10
+    for change, rooms, tests in rows:
+        # The map has the same change, with all its files.
+        assert f"| {change} |" in PAGE, change
+        opened = re.findall(r"\]\((.+?)\)", rooms)
+        run = re.findall(r"`(.+?)`", tests)
+        assert opened and run
+        assert [path for path in opened if not (ROOT / path).exists()] == []
+        found = [f for path in run for f in [ROOT / path, *(ROOT / path).rglob("test_*.py")]]
+        assert all((ROOT / path).exists() for path in run), change
+        # Pytest finds something to run there.
+        assert any("def test_" in f.read_text() for f in found if f.is_file()), change
+
+
 def test_no_folder_is_crowded_and_no_file_is_long() -> None:
     folders: dict[Path, int] = {}
     for file in tracked():

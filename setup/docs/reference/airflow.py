@@ -37,7 +37,8 @@ def dags() -> str:
     return page(
         "DAGs and their Params",
         "`load_tables` makes these DAGs for each table spec. `watch_TABLE` needs `watch` in the "
-        "spec. `adopt_TABLE` and `release_TABLE` are there for tables of your own.",
+        "spec. `apply_TABLE` is there for tables that Evenkeel makes, `adopt_TABLE` and "
+        "`release_TABLE` for tables of your own.",
         'A Param that is empty takes the value of the spec. "Default" says which one, in a spec '
         "without an entry for it.",
         *(_dag(name, made[name]) for name in sorted(made)),
@@ -94,11 +95,12 @@ def metrics() -> str:
     """Return the page of metrics."""
     from evenkeel.pipeline.metrics import run_metrics
 
-    rows = [[code(name), about] for name, about in fields(run_metrics.__doc__ or "").items()]
+    found = fields(run_metrics.__doc__ or "").items()
+    rows = [[code(name), *about.split(": ", 1)] for name, about in found]
     return page(
         "Metrics",
         "The task `report` of every run gives these to Airflow's metrics (StatsD or "
         "OpenTelemetry), as gauges `evenkeel.TABLE.NAME`. It also logs them as one line of JSON, "
         "`evenkeel: measures: {...}`, with table, run, epoch and digest of the plan.",
-        table(["name", "meaning"], rows),
+        table(["name", "unit", "meaning"], rows),
     )

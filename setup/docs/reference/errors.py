@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from evenkeel.submit import job_names
 from partitioning.errors import EvenkeelError
+from setup.docs.causes import OF_CLASSES, cause
 from setup.docs.reference.markdown import code, page, sources, summary, table
 from setup.docs.texts import scopes
 
@@ -29,7 +30,7 @@ _GROUPS = {
     ),
     "airflow": ("Errors in Airflow", "dags/|plugins/"),
 }
-_HEAD = ["message", "what to do"]
+_HEAD = ["message", "why it happens", "what to do"]
 
 
 class Message(NamedTuple):
@@ -87,11 +88,20 @@ def _messages_page(name: str) -> str:
         "A message begins with its place: a file, a field, a table or a run. A name in braces "
         "stands for a value. "
         "[Exit codes](../exit-codes.md) explains the classes.",
+        "No entry under *why it happens*: the message tells it by what it expected and what it "
+        "found, or the text above the table does.",
         *(
-            f"## {kind}\n\n{about[kind]}\n\n{table(_HEAD, rows)}"
-            for kind, rows in ((k, [[code(m[1]), m[2]] for m in found]) for k, found in of_kind)
+            f"## {kind}\n\n{about[kind]}{_why(kind)}\n\n{table(_HEAD, rows)}"
+            for kind, rows in (
+                (k, [[code(what), cause(what, fix), fix] for _, what, fix in found])
+                for k, found in of_kind
+            )
         ),
     )
+
+
+def _why(kind: str) -> str:
+    return f" Why it happens: {OF_CLASSES[kind]}" if kind in OF_CLASSES else ""
 
 
 PAGES = {name: partial(_messages_page, name) for name in _GROUPS}

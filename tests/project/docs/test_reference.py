@@ -11,12 +11,14 @@ from collections.abc import Callable
 import pytest
 from jsonschema import Draft202012Validator
 
+from evenkeel.pipeline.metrics import run_metrics
 from evenkeel_spark.migration.placement import REPAIRING
 from evenkeel_spark.tables.delta.constraints import epoch_name, moving_name
+from setup.docs import causes
 from setup.docs.reference import gates, settings
 from setup.docs.reference.__main__ import FOLDER, PAGES
 from setup.docs.reference.commands import parser_of
-from setup.docs.reference.errors import messages
+from setup.docs.reference.errors import kinds, messages
 from setup.docs.reference.markdown import GENERATED, fields, sources, table
 from setup.docs.reference.registry import schema
 from tests.support.wheel import ROOT
@@ -86,6 +88,33 @@ def test_errors_are_found_with_what_to_do() -> None:
 
 def test_every_error_says_what_to_do() -> None:
     assert [f"{m.path}: {m.what}" for m in messages() if not m.fix] == []
+
+
+def test_every_error_says_why_it_happens() -> None:
+    """It has a cause of its own, its class has one, or it says what it expected and found."""
+    found = messages()
+    assert causes.OF_CLASSES.keys() < {kind.__name__ for kind in kinds()}
+    silent = {
+        f"{m.path}: {m.what}"
+        for m in found
+        if not causes.cause(m.what, m.fix)
+        if m.kind not in causes.OF_CLASSES and not causes.tells(m.what)
+    }
+    assert silent == set()
+    # A file is never right about what is wrong with it: the cause is elsewhere.
+    damaged = [m for m in found if m.kind == "DamagedError"]
+    assert len(damaged) > 15 and all(causes.cause(m.what, m.fix) for m in damaged)
+    assert causes.unused([m.what for m in found]) == []
+    page = PAGES["errors/registry.md"]()
+    assert re.search(r"\| `not JSON \(\{error\}\)` \| The file does not hold .+ \| Restore", page)
+    assert not causes.tells("the weather is bad")
+
+
+def test_each_metric_has_a_unit_and_a_meaning_of_its_own() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| (.+) \| (.+) \|$", PAGES["metrics.md"](), re.M)
+    assert {name for name, _, _ in rows} == fields(run_metrics.__doc__ or "").keys()
+    assert {unit for _, unit, _ in rows} == {"ratio", "bytes", "rows", "seconds", "count", "0 or 1"}
+    assert len({meaning for _, _, meaning in rows}) == len(rows) > 10
 
 
 def test_the_schema_takes_and_refuses_files() -> None:

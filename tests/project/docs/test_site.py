@@ -17,12 +17,29 @@ from urllib.parse import unquote, urlsplit
 import pytest
 import yaml
 
+from setup.docs.drawings.canvas import COLORS
 from tests.project.docs.conftest import run
 from tests.support.pages.chromium import running_chromium
 from tests.support.wheel import ROOT, tracked
 
 SECTIONS = ["Start", "Concepts", "How-to", "Reference"]
 SECTIONS += ["Explanation", "Benchmarks", "Papers", "Community"]
+
+
+def test_a_drawing_follows_the_button_of_the_site(site: Path) -> None:
+    """A query of the system's colours in an <img> would not: the theme hides one of two instead."""
+    shown = {"skew", "function", "epoch"}
+    pages = (site / "index.html").read_text() + (site / "concepts/index.html").read_text()
+    for name in shown:
+        for form, color in (("light", 0), ("dark", 1)):
+            assert f"img/concepts/{name}.{form}.svg#only-{form}" in pages, name
+            text = (site / f"img/concepts/{name}.{form}.svg").read_text()
+            assert "prefers-color-scheme" not in text
+            # The last rule of a class counts.
+            paper = re.findall(r"\.f-paper\{fill:(#\w+)\}", text)[-1]
+            assert paper == COLORS["paper"][color]
+    sheets = "".join(f.read_text() for f in (site / "assets/stylesheets").glob("*.css"))
+    assert "#only-light" in sheets and "#only-dark" in sheets
 
 
 @pytest.fixture
@@ -79,6 +96,9 @@ def test_every_link_leads_somewhere_and_nothing_comes_from_elsewhere(site: Path)
             home = site if link.startswith("/") else file.parent
             target = (home / unquote(url.path).lstrip("/")).resolve() if url.path else file
             known = pages[target].anchors if target in pages else set()
+            if link in page.loaded:
+                # The theme's CSS looks for it: it is the form of a drawing.
+                known |= {"only-light", "only-dark"}
             if not target.exists() or (url.fragment and unquote(url.fragment) not in known):
                 broken.append((file.name, link))
     assert [b for b in broken if b[1] not in ("#", ".")] == []

@@ -24,6 +24,21 @@ def test_prose_that_is_hard_to_read_is_told() -> None:
     ]
 
 
+def test_words_of_links_count_and_pages_beside_the_docs_are_read(tmp_path: Path) -> None:
+    (link,) = prose.sentences("See [all of the words](x.md#of) and `some code`.")
+    assert prose.Sentence("a.md", link).words == 7
+    assert list(prose.sentences("[one](a.md) · [two words](b.md)")) == ["one", "two words"]
+    texts = {
+        "examples/README.md": "Of all, one.",
+        ".github/pull_request_template.md": "Of all, two.",
+        ".github/ISSUE_TEMPLATE/a.yml": "body:\n  description: 'Of all, three.'\n",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert {s.file for s in prose.of_docs(tmp_path) if s.problem} == texts.keys()
+
+
 def test_prose_of_docstrings_and_pages_is_read(tmp_path: Path) -> None:
     text = '''"""Say it; in short.
 

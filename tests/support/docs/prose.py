@@ -40,7 +40,7 @@ class Sentence(NamedTuple):
 
     @property
     def words(self) -> int:
-        """How many words it has; a link, a piece of code or a formula is one."""
+        """How many words it has; a piece of code or a formula is one."""
         return len(self.text.split())
 
     @property
@@ -56,11 +56,12 @@ class Sentence(NamedTuple):
 
 
 def sentences(text: str) -> Iterator[str]:
-    """Sentences of a paragraph, with links and code as one word each."""
+    """Sentences of a paragraph, with links as their texts, and code as one word each."""
     plain = re.sub(r"`[^`]*`", "code", text)
-    plain = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", "link", plain)
+    plain = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", plain)
     plain = re.sub(r"https?://\S+|[*_]{1,2}(?=\S)|(?<=\S)[*_]{1,2}", "", plain)
-    for part in re.split(r"(?<=[.!?])[)\"']?\s+", re.sub(r"\s+", " ", plain).strip()):
+    # Links in a row are parted by a dot in the middle.
+    for part in re.split(r"(?<=[.!?])[)\"']?\s+|\s+·\s+", re.sub(r"\s+", " ", plain).strip()):
         if part:
             yield part
 
@@ -83,13 +84,23 @@ def paragraphs(markdown: str) -> Iterator[str]:
 
 
 def of_docs(root: Path = ROOT) -> list[Sentence]:
-    """Every sentence of the README, the docs and the other pages beside them."""
+    """Every sentence of the README, the docs, and other pages and forms beside them."""
     files = [*sorted(root.glob("*.md")), *sorted((root / "docs").rglob("*.md"))]
+    files += [*sorted((root / "examples").glob("*.md")), *sorted((root / ".github").rglob("*.md"))]
+    forms = sorted((root / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))
     return [
-        Sentence(str(file.relative_to(root)), sentence)
-        for file in files
-        for paragraph in paragraphs(file.read_text())
-        for sentence in sentences(paragraph)
+        *(
+            Sentence(str(file.relative_to(root)), sentence)
+            for file in forms
+            for text in re.findall(r"(?:description|about): +(.+)", file.read_text())
+            for sentence in sentences(text.strip("\"'"))
+        ),
+        *(
+            Sentence(str(file.relative_to(root)), sentence)
+            for file in files
+            for paragraph in paragraphs(file.read_text())
+            for sentence in sentences(paragraph)
+        ),
     ]
 
 
