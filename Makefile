@@ -1,7 +1,7 @@
 # Evenkeel. `make` lists what there is. Everything made stays in this folder: .venv, .jars, .run.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup run up test test-slow matrix iceberg cluster chaos soak fuzz model lint audit bench papers papers-quick shots lock wheel reference docs docs-serve docs-version image clean distclean
+.PHONY: help setup run up test test-slow matrix iceberg cluster trino chaos soak fuzz model lint audit bench papers papers-quick shots lock wheel reference docs docs-serve docs-version image clean distclean
 ARGS ?=
 
 PY := .venv/bin/python
@@ -49,6 +49,10 @@ cluster: setup ## Airflow on PostgreSQL, Spark on two workers, data on an S3 tha
 	@setup/cluster.sh
 	@$(IN_ENV) EVENKEEL_CLUSTER=1 exec .venv/bin/pytest -q -p no:xdist tests/evenkeel_airflow/test_topology.py \
 		tests/evenkeel_airflow/test_yarn.py tests/evenkeel/registry/files/test_whole_files_on_hdfs.py $(ARGS)
+
+trino: setup ## read a table with Trino, as docs/how-to/read.md says; fetches its server (0.8 GB), needs Java 24 or newer
+	@variables=$$(setup/trino.sh) && eval "$$variables" && $(IN_ENV) exec .venv/bin/pytest -q -p no:xdist -m slow \
+		tests/project/pages/test_how_to.py -k 'a_page_does_what_it_says and read' $(ARGS)
 
 chaos: setup ## kill, starve and cut off every step at 200 points of a seed, and see that nothing is lost
 	@$(IN_ENV) exec $(PY) -m tests.chaos $(ARGS)

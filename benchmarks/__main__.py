@@ -23,6 +23,7 @@ ALL = (
     "constraint",
     "adopt",
     "skewed_job",
+    "skewed_join",
     "reading",
     "watch_effect",
     "airflow_overhead",

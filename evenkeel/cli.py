@@ -32,6 +32,13 @@ from partitioning.function.hashing import key_hash, slot_of
 from partitioning.function.key_text import key_columns
 from partitioning.function.sql import channel_sql, slot_sql
 
+#: Engine -> why its SQL cannot have the function. All engines but Spark are refused.
+_NO_DIALECT = {
+    "duckdb": "DuckDB has no xxhash64",
+    "polars": "Polars has no xxhash64 in its SQL",
+    "trino": "Trino's xxhash64 takes no seed, and that of a key begins with 42",
+}
+
 app = typer.Typer(
     name="evenkeel",
     help="Keep keyed state evenly spread: look at specs, epochs and keys; compare strategies.",
@@ -121,9 +128,20 @@ def show(
 def sql(
     table: TableName,
     epoch: Annotated[int | None, typer.Argument(help="its number; default: the current")] = None,
+    dialect: Annotated[
+        str, typer.Option(metavar="spark", help="engine of the SQL; no other has Spark's hash")
+    ] = "spark",
     format: As = Format.table,
 ) -> None:
-    """Print Spark's SQL expressions for the slot and the channel of a row."""
+    """Print SQL expressions for the slot and the channel of a row."""
+    if dialect != "spark":
+        why = _NO_DIALECT.get(dialect.lower(), "its hash is not known to equal Spark's xxhash64")
+        raise InputError(
+            f"expected the dialect spark, got {dialect!r}: {why}",
+            "--dialect",
+            "Ask `evenkeel locate`, or in Python `open_table(NAME).epoch().lookup(...)`. Programs "
+            "in Java, Go, Rust and JavaScript have clients: clients/ in Evenkeel's repository",
+        )
     found = open_table(table).epoch(epoch)
     function = found.function
     slot, channel = slot_sql(function.key, len(function.slots)), channel_sql(function)

@@ -1,9 +1,8 @@
 """Compare migrate with a full rewrite and OPTIMIZE ZORDER.
 
 `python -m benchmarks.spark.migrate` moves 10% and 1% of the slots of 10 channels. All sides start
-from
-the same table, with its files hard-linked, and run in turn. "UPDATE" is the time to move the rows.
-"all" adds Delta's scan of the whole table for the constraint that admits both epochs.
+from the same table, with its files hard-linked, and run in turn. "UPDATE" is the time to move the
+rows. "all" adds the commit of the constraint that admits both epochs.
 
 OPTIMIZE ZORDER BY (channel, slot) brings a table without partitions to the same layout. Its column
 `channel` is rewritten beforehand, and that time is not counted. Its time does not depend on what

@@ -32,14 +32,15 @@ PAUSE_SECONDS = 1.0
 class Commit(NamedTuple):
     """One commit: its kind, when it began and ended (Unix seconds), and what it added.
 
-    `conflicts` and `refusals` count the tries that failed before it.
+    `conflicts` and `refusals` are when each try that failed before it did so: it lost to another
+    commit, or a constraint refused its rows.
     """
 
     kind: str
     began: float
     ended: float
-    conflicts: int
-    refusals: int
+    conflicts: list[float]
+    refusals: list[float]
     rows: int
     visits: int
 
@@ -72,18 +73,18 @@ def write(spark: SparkSession, path: str, number: int, rows: DataFrame) -> None:
 def commit(spark: SparkSession, table: Table, number: int, rows: int, there: int) -> Commit:
     """Commit one batch, however many tries it takes."""
     path = table.spec.state["visits"].path
-    began, conflicts, refusals = time.time(), 0, 0
+    began, conflicts, refusals = time.time(), list[float](), list[float]()
     while True:
         epoch = table.epoch().number
         try:
             write(spark, path, number, batch(spark, table, number, rows, there))
             break
         except CONFLICTS:
-            conflicts += 1
+            conflicts.append(time.time())
         except SPARK_ERRORS as error:
             if constraints.REFUSED not in str(error):
                 raise
-            refusals += 1
+            refusals.append(time.time())
             time.sleep(0 if table.epoch().number > epoch else PAUSE_SECONDS)
     kind = "append" if number % 2 == 0 else "MERGE"
     added = rows if number % 2 == 0 else 0

@@ -46,7 +46,7 @@ def fire_chart(made: Sequence[Commit], steps: Mapping[str, float], start: float)
             values = [
                 {"began": c.began - start, "took": c.ended - c.began}
                 for c in made
-                if c.kind == kind and (c.conflicts + c.refusals == 0) is is_free
+                if c.kind == kind and (not c.conflicts + c.refusals) is is_free
             ]
             if not values:
                 continue

@@ -3,8 +3,9 @@
 `python -m benchmarks.writers.under_fire` moves 10% of the slots of 10 channels in batches. It runs
 the migration alone, then beside the writer, from the same table. The writer has a process of its
 own (`busy_writer`). Its commits are measured beside the idle table first, then while rows move
-(migrate), and then until the epoch is published (verify). At the end the table's rows and visits
-must be those of the first table and of all commits of the writer.
+(migrate), and then until the epoch is published (verify). Each try counts in the phase in which it
+ended. Each commit's time counts in every phase in which it was under way. At the end the table's
+rows and visits must be those of the first table and of all commits of the writer.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -144,28 +145,56 @@ def lost(spark: SparkSession, migration: Migration, made: Sequence[Commit]) -> t
     return rows + added - rows_now, visits + sum(c.visits for c in made) - visits_now
 
 
-def told(what: str, made: Sequence[Commit], idle: Sequence[Commit] = ()) -> None:
+class Phase(NamedTuple):
+    """What one kind of commits met between two moments.
+
+    Parameters
+    ----------
+    took : seconds of each commit that was under way then; the next phase may have it, too
+    ended, conflicts, refusals : tries that committed, lost and were refused then
+    """
+
+    took: list[float]
+    ended: int
+    conflicts: int
+    refusals: int
+
+
+def phase(made: Sequence[Commit], kind: str, start: float, end: float) -> Phase:
+    """Count the tries of a phase by when each of them ended, however long its commit took."""
+    own = [c for c in made if c.kind == kind]
+
+    def within(moments: Iterable[float]) -> int:
+        return sum(start < at <= end for at in moments)
+
+    return Phase(
+        [c.ended - c.began for c in own if c.began <= end and c.ended > start],
+        within(c.ended for c in own),
+        within(at for c in own for at in c.conflicts),
+        within(at for c in own for at in c.refusals),
+    )
+
+
+def told(
+    what: str, made: Sequence[Commit], start: float, end: float, idle: Sequence[Commit] = ()
+) -> None:
     """Print how long commits took, how many tries were lost, and how that is beside others."""
     for kind in ("append", "MERGE"):
-        took = [c.ended - c.began for c in made if c.kind == kind]
+        took, ended, conflicts, refusals = phase(made, kind, start, end)
         beside = [c.ended - c.began for c in idle if c.kind == kind]
-        if not took:
-            print(f"  {what}, {kind}: no commit ended", flush=True)
+        tries = ended + conflicts + refusals
+        if not took or not tries:
+            print(f"  {what}, {kind}: no try ended", flush=True)
             continue
-        conflicts, refusals = (
-            sum(getattr(c, name) for c in made if c.kind == kind)
-            for name in ("conflicts", "refusals")
-        )
-        tries = len(took) + conflicts + refusals
         middle, most = (float(np.quantile(took, q)) for q in (0.5, 0.99))
         ratios = ""
         if beside:
             quiet, rare = (float(np.quantile(beside, q)) for q in (0.5, 0.99))
             ratios = f" (ratio {middle / quiet:.2f} and {most / rare:.2f})"
         print(
-            f"  {what}, {kind}: {len(took)} commits, median {middle:.2f} s, p99 {most:.2f} s"
-            f"{ratios}; of {tries} tries {conflicts} lost and {refusals} were refused: aborts "
-            f"{(conflicts + refusals) / tries:.1%}",
+            f"  {what}, {kind}: {len(took)} commits under way, median {middle:.2f} s, "
+            f"p99 {most:.2f} s{ratios}; of {tries} tries {conflicts} lost and {refusals} "
+            f"were refused: aborts {(conflicts + refusals) / tries:.1%}",
             flush=True,
         )
 
@@ -185,11 +214,9 @@ def under_fire(
     finally:
         made = writer.stop()
     idle = [c for c in made if quiet <= c.began and c.ended <= found.began]
-    told("idle table", idle)
-    told("while rows move", [c for c in made if found.began < c.ended <= found.moved], idle)
-    told(
-        "while verified", [c for c in made if found.moved < c.ended and c.began < found.ended], idle
-    )
+    told("idle table", idle, quiet, found.began)
+    told("while rows move", made, found.began, found.moved, idle)
+    told("while verified", made, found.moved, found.ended, idle)
     if options.chart:
         steps = {"migrate": found.began, "verify": found.moved, "published": found.ended}
         options.chart.write_text(fire_chart([c for c in made if c.began >= quiet], steps, quiet))

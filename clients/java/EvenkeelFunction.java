@@ -1,4 +1,5 @@
 import java.io.IOException;
+import java.io.Serializable;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.CharBuffer;
@@ -19,9 +20,12 @@ import java.util.Map;
  * The partitioning function of an epoch: the channel of each key, bit for bit as Spark finds it.
  *
  * <p>docs/reference/FUNCTION.md is the specification. It needs Java 17 and no library. Objects are
- * immutable, so threads may share one. Test it with: java EvenkeelFunction.java ../vectors.txt
+ * immutable, so threads may share one, and serializable, so that Flink can ship one with a job. Test
+ * it with: java EvenkeelFunction.java ../vectors.txt
  */
-public final class EvenkeelFunction {
+public final class EvenkeelFunction implements Serializable {
+    // Raise it with any change of the fields below: what older code has written is then refused.
+    private static final long serialVersionUID = 1;
     private static final long SEED = 42;
     private static final long P1 = 0x9E3779B185EBCA87L;
     private static final long P2 = 0xC2B2AE3D27D4EB4FL;

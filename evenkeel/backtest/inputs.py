@@ -54,6 +54,12 @@ def read_columns(path: str, key: list[str], extra: list[str], limit: int | None)
     file = Path(path)
     kind = file.suffix.lower()
     try:
+        if (file / "_delta_log").is_dir():
+            raise InputError(
+                "expected Parquet files, found a Delta table, whose folder has removed rows, too",
+                path,
+                "Write a sample first: df.select(KEY, TIME).write.parquet('sample')",
+            )
         if file.is_dir() or kind in (".parquet", ".pq"):
             data = pyarrow.dataset.dataset(path, format="parquet")
             _check_columns(wanted, data.schema.names, path)

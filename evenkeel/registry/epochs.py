@@ -180,7 +180,9 @@ class Registry:
         """
         numbers = self.numbers()
         if not numbers:
-            raise InputError("no epoch is published yet", self.url, "Bootstrap the table first")
+            raise InputError(
+                "no epoch is published yet", self.url, "Bootstrap the table first, or adopt it"
+            )
         return self.epoch(numbers[-1])
 
     def epoch(self, number: int) -> Epoch:

@@ -67,8 +67,27 @@ def test_sql_is_the_expressions_of_the_epoch(tables):
     assert printed == f"{slot} AS slot,\n{channel} AS channel\n"
     answer = json.loads(evenkeel(folder, "sql", "trips", "0", "--format", "json").stdout)
     assert answer == {"epoch": 0, "slot": slot, "channel": channel}
+    assert evenkeel(folder, "sql", "trips", "--dialect", "spark").stdout == printed
     refused = evenkeel(folder, "sql", "trips", "7")
     assert (refused.returncode, refused.stdout) == (2, "") and "7" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("dialect", "why"),
+    [
+        ("duckdb", "DuckDB has no xxhash64"),
+        ("polars", "Polars has no xxhash64"),
+        ("Trino", "Trino's xxhash64 takes no seed"),
+        ("presto", "its hash is not known to equal Spark's xxhash64"),
+    ],
+)
+def test_sql_of_another_dialect_is_refused_with_why_and_what_to_do(tables, dialect, why):
+    folder, _ = tables
+    refused = evenkeel(folder, "sql", "trips", "--dialect", dialect)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    (line,) = refused.stderr.splitlines()
+    assert f"expected the dialect spark, got {dialect!r}: {why}" in line
+    assert "--dialect" in line and "evenkeel locate" in line
 
 
 def test_locate_agrees_with_the_function(tables):

@@ -1,58 +1,38 @@
-"""A rebalance whose jobs run on YARN, with input, state and registry on HDFS: Hadoop's mini cluster
-on loopback."""
+"""docs/how-to/clusters/yarn.md, run as it stands: jobs on YARN, and input, state and registry on
+HDFS. Both are Hadoop's mini cluster on loopback."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import fsspec
-import numpy as np
 import pandas as pd
 import pytest
 
-from evenkeel.demo.replay import airflow_environment
+from evenkeel.local_env import environment
 from evenkeel.pipeline import steps
 from evenkeel.spec.loading import load_spec
 from evenkeel.table import Table
 from tests.support.cases.hadoop import Hadoop, hadoop
 from tests.support.cases.topology import answer, process, until
 from tests.support.docs.readme import ROOT
+from tests.support.docs.steps import run
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.airflow,
-    pytest.mark.timeout(1800),
+    # The page starts seven applications before the first test: half an hour on a loaded machine.
+    pytest.mark.timeout(3600),
     pytest.mark.skipif("EVENKEEL_CLUSTER" not in os.environ, reason="minutes long: make cluster"),
 ]
 
-SPEC = """
-table: sales
-key: [product]
-input: {{path: {hdfs}/lake/sales.parquet, time: day}}
-window: 14
-state:
-  sales:
-    path: {hdfs}/lake/state
-    columns:
-      units: {{merge: sum, of: quantity}}
-registry: {webhdfs}/lake/registry
-channels: 4
-slots: 256
-"""
-#: Containers of a small machine. Every node has Spark's and Delta's jars at one place.
-DEFAULTS = """
-spark.yarn.jars local:{spark}/jars/*,local:{jars}/*
-spark.yarn.am.memory 512m
-spark.executor.memory 640m
-spark.executor.instances 1
-spark.sql.shuffle.partitions 4
-"""
+PAGE = ROOT / "docs" / "how-to" / "clusters" / "yarn.md"
 #: Each product's units and channel, by a Spark of its own.
 ROWS = """
 import json, sys
@@ -88,15 +68,20 @@ task.execute({"task_state_store": Kept(json.loads(file.read_text()) if file.exis
 
 
 class User:
-    """Somebody with a table on the cluster, and an Airflow beside it."""
+    """Somebody who has done what the page says, with the addresses of a cluster of their own."""
 
     def __init__(self, cluster: Hadoop, folder: Path) -> None:
-        self.cluster, self.folder = cluster, folder
-        self.units = _sales(cluster, folder)
-        self.spec, self.environment = _user(cluster, folder)
-        job = ["evenkeel", "job", "bootstrap", "--submit", "--master yarn", "--spec", self.spec]
-        self.ends_well(*job, "--end", "2026-01-29")
-        self.ends_well("airflow", "db", "migrate")
+        self.cluster, self.folder = cluster, folder / "user"
+        self.folder.mkdir()
+        page = folder / "page.md"
+        page.write_text(_with_own_addresses(PAGE.read_text(), cluster, self.folder))
+        environment = _shell(cluster)
+        run(page, self.folder, environment)
+        # What the page's shell has in the end: the connection for drivers on the cluster.
+        self.environment = _exported(page, self.folder, environment)
+        self.spec = str(self.folder / "tables" / "sales.yaml")
+        sales = pd.read_parquet(self.folder / "sales.parquet")
+        self.units = dict(sales.groupby("product")["quantity"].sum())
 
     @property
     def table(self) -> Table:
@@ -136,82 +121,72 @@ def user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[User]:
         yield User(cluster, folder)
 
 
-def test_a_rebalance_on_yarn_with_all_data_on_hdfs(user: User) -> None:
-    before = user.rows()
-    user.ends_well("airflow", "dags", "test", "rebalance_sales", "--conf", '{"force": true}')
+def test_the_page_rebalances_on_yarn_with_all_data_on_hdfs(user: User) -> None:
     apps = user.apps()
     names = sorted(app["name"] for app in apps)
     assert {app["finalStatus"] for app in apps} == {"SUCCEEDED"}, names
-    assert len(names) == 4, "bootstrap and three jobs ran on YARN"
-    user.check(1)
-    assert user.rows() != before
+    assert len(names) == 7, "bootstrap and two times three jobs ran on YARN"
+    user.check(2)
+    routed = [user.table.epoch(n).lookup([*user.units]).tolist() for n in range(3)]
+    assert routed[0] != routed[1] != routed[2]
 
 
 def test_a_retry_finds_the_driver_on_yarn_and_submits_none(user: User) -> None:
     """The worker of `migrate` is killed while the driver, on the cluster, moves rows."""
-    # A channel less: a fourth of the rows moves, slowly.
-    table, run = user.table, "rebalance_sales--again"
+    # A channel less: a third of the rows moves, slowly.
+    table, name = user.table, "rebalance_sales--again"
     job = ["evenkeel", "job", "learn", "--submit", "--master yarn", "--spec", user.spec]
-    user.ends_well(*job, "--run", run, "--end", "2026-01-29")
-    asked = steps.Params.of({"force": True, "channels": 3, "batch": 400, "rate_rows": 4})
-    steps.decide(user.spec, run, asked)
-    digest = steps.plan(user.spec, run, asked)
+    user.ends_well(*job, "--run", name, "--end", "2026-01-29")
+    asked = steps.Params.of({"force": True, "channels": 2, "batch": 400, "rate_rows": 4})
+    steps.decide(user.spec, name, asked)
+    digest = steps.plan(user.spec, name, asked)
     kept, log = user.folder / "kept.json", user.folder / "worker.log"
-    extra = {
-        "deploy-mode": "cluster",
-        "yarn_resourcemanager_webapp_address": f"http://{user.cluster.manager}",
-    }
-    connection = {"conn_type": "spark", "host": "yarn", "extra": extra}
-    environment = {**user.environment, "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps(connection)}
     before = len(user.apps())
 
-    def attempt(name: str) -> tuple[str, ...]:
-        return sys.executable, "-c", WORKER, user.spec, digest, name, str(kept)
+    def attempt(which: str) -> tuple[str, ...]:
+        return sys.executable, "-c", WORKER, user.spec, digest, which, str(kept)
 
-    with process(log, *attempt("first"), **environment):
+    with process(log, *attempt("first"), **user.environment):
         # It is killed when this block ends: the plan's rows are on their way.
-        until(lambda: table.registry.run(run).migration.exists(), log)
+        until(lambda: table.registry.run(name).migration.exists(), log)
     assert [app["state"] for app in user.apps()].count("RUNNING") == 1
-    with process(log, *attempt("second"), **environment) as worker:
+    with process(log, *attempt("second"), **user.environment) as worker:
         assert worker.wait(600) == 0, log.read_text()[-3000:]
     assert len(user.apps()) == before + 1, "the retry has submitted another driver"
     assert {app["finalStatus"] for app in user.apps()} == {"SUCCEEDED"}
     job = ["evenkeel", "job", "verify", "--submit", "--master yarn", "--spec", user.spec]
-    user.ends_well(*job, "--run", run, "--digest", digest)
-    user.check(2)
+    user.ends_well(*job, "--run", name, "--digest", digest)
+    user.check(3)
 
 
-def _sales(cluster: Hadoop, folder: Path) -> dict[str, int]:
-    """Put 14,000 events on HDFS; return the units of each product."""
-    rng = np.random.default_rng(1)
-    sales = pd.DataFrame(
-        {
-            "product": [f"P{int(399 * r**2)}" for r in rng.random(14_000)],
-            "quantity": rng.integers(1, 5, 14_000),
-            "day": pd.date_range("2026-01-15", periods=14).repeat(1_000).date,
-        }
-    )
-    sales.to_parquet(folder / "sales.parquet")
-    fs, root = fsspec.core.url_to_fs(f"{cluster.webhdfs}/lake")
-    fs.pipe_file(f"{root}/sales.parquet", (folder / "sales.parquet").read_bytes())
-    return dict(sales.groupby("product")["quantity"].sum())
+def _with_own_addresses(text: str, cluster: Hadoop, folder: Path) -> str:
+    """Put this cluster's hosts and this machine's folders in the place of the page's."""
+    for theirs, own in {
+        "hdfs://namenode:8020": cluster.hdfs,
+        "webhdfs://namenode:9870": cluster.webhdfs,
+        "resourcemanager:8088": str(cluster.manager),
+        "/opt/spark/jars": f"{os.environ['SPARK_HOME']}/jars",
+        "/opt/delta": str(ROOT / ".jars"),
+        "/opt/evenkeel/bin/python": sys.executable,
+        "/opt/tables": str(folder / "tables"),
+    }.items():
+        assert theirs in text, f"the page does not say {theirs}"
+        text = text.replace(theirs, own)
+    return text
 
 
-def _user(cluster: Hadoop, folder: Path) -> tuple[str, dict[str, str]]:
-    """A spec, and the environment of an Airflow whose Spark is the cluster's."""
-    tables, conf = folder / "tables", folder / "conf"
-    tables.mkdir()
-    conf.mkdir()
-    spec = tables / "sales.yaml"
-    spec.write_text(SPEC.format(hdfs=cluster.hdfs, webhdfs=cluster.webhdfs))
-    shared = (ROOT / ".jars" / "conf" / "spark-defaults.conf").read_text()
-    own = DEFAULTS.format(spark=os.environ["SPARK_HOME"], jars=ROOT / ".jars")
-    (conf / "spark-defaults.conf").write_text(shared + own)
-    connection = {"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": "client"}}
-    return str(spec), {
-        **airflow_environment(folder, tables),
-        "AIRFLOW_HOME": str(folder / "airflow"),
-        "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps(connection),
-        "SPARK_CONF_DIR": str(conf),
-        "HADOOP_CONF_DIR": str(cluster.conf),
-    }
+def _shell(cluster: Hadoop) -> dict[str, str]:
+    """Return the environment of an installation beside the cluster: nothing that the page sets."""
+    installed = {**os.environ, **environment(), "HADOOP_CONF_DIR": str(cluster.conf)}
+    own = ("AIRFLOW_", "EVENKEEL_TABLES", "SPARK_CONF_DIR")
+    shell = {name: value for name, value in installed.items() if not name.startswith(own)}
+    return {**shell, "PYTHONWARNINGS": "ignore", "COLUMNS": "200"}
+
+
+def _exported(page: Path, folder: Path, variables: dict[str, str]) -> dict[str, str]:
+    """Return the variables of a shell after the page's exports alone."""
+    exports = re.findall(r"^export .*(?:\n +.*)*", page.read_text(), re.M)
+    assert len(exports) >= 5
+    commands = "\n".join([*exports, "env -0"])
+    said = subprocess.check_output(["bash", "-ec", commands], cwd=folder, env=variables, text=True)
+    return dict(one.split("=", 1) for one in said.split("\0") if one)

@@ -14,19 +14,21 @@ from collections.abc import Sequence
 from tests.model.checker.explore import Explored, explore
 from tests.model.checker.story import story
 from tests.model.protocols.protocol import Scenario, Variant
-from tests.model.protocols.scenarios import CASES, LARGE, MORE, scenario_of
+from tests.model.protocols.scenarios import BESIDE_A_RUN, CASES, LARGE, MORE, scenario_of
 from tests.model.protocols.variants import VARIANTS
+
+_MORE = MORE | BESIDE_A_RUN | LARGE
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.model", description=__doc__)
-    parser.add_argument("cases", nargs="*", metavar="CASE", help=", ".join([*CASES, *MORE, *LARGE]))
+    parser.add_argument("cases", nargs="*", metavar="CASE", help=", ".join([*CASES, *_MORE]))
     parser.add_argument("--variant", choices=list(VARIANTS), default=list(VARIANTS)[-1])
     parser.add_argument("--limit", type=int, default=1_000_000, help="states to visit at most")
     asked = parser.parse_args(argv)
     variant = VARIANTS[asked.variant]
-    scenarios = {n: scenario_of(case, variant.name) for n, case in CASES.items()} | MORE | LARGE
+    scenarios = {n: scenario_of(case, variant.name) for n, case in CASES.items()} | _MORE
     if unknown := set(asked.cases) - set(scenarios):
         parser.error(
             f"no such case: {', '.join(sorted(unknown))}; there are {', '.join(scenarios)}"

@@ -153,7 +153,8 @@ class Proc(NamedTuple):
     held : version that its fence read, to be its transaction id; -1: none
     note : what it remembers else
     attempt : of its run at its plan; 0: not read yet
-    other : whether another plan has committed since it looked, where it will ask
+    other : whether another plan has committed since it looked, where it will ask; or a hand has
+        changed constraints since the last look before an epoch is published
     saw : constraints (bits) that it has seen, which must still stand when it drops some; -1: others
         have come since
     seen : of each table `until`, `count` and RESTOREs so far, as a window or a note has seen them

@@ -99,6 +99,8 @@ class Trace:
         self._check(bool(self.states), f"{name} may not start")
         try:
             yield self.point
+        except PartedError:
+            raise
         except BaseException:
             self.point("the end")
             # A job that fails or is killed leaves what it has done, and is no more.

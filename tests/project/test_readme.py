@@ -1,11 +1,9 @@
 """The README's own commands and code, run as they stand."""
 
 import json
-import os
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +14,7 @@ from evenkeel.spec.loading import load_spec
 from partitioning.function.function import KeyColumn, PartitioningFunction, numbered_channels
 from partitioning.planning.plan import make_plan
 from partitioning.workload.profile import profile_of_keys
-from tests.support.docs.readme import ROOT, TEXT, block
+from tests.support.docs.readme import ROOT, TEXT, block, shell
 from tests.support.docs.readme import sales as made_up
 
 #: Commands of the console that are run here, by name alone; test_newcomer runs jobs.
@@ -70,11 +68,11 @@ def test_the_python_runs(sales, spark):
 
 
 def evenkeel(folder, *words, form="json", **variables):
-    """What a command of the console prints, in a folder."""
+    """What a command of the console prints to a reader, in a folder."""
     done = subprocess.run(
-        [sys.executable, "-c", "from evenkeel.cli import main; main()", *words, "--format", form],
+        [ROOT / ".venv/bin/evenkeel", *words, "--format", form],
         cwd=folder,
-        env={**os.environ, **variables},
+        env={**shell(), **variables},
         capture_output=True,
         text=True,
         timeout=120,
@@ -119,7 +117,7 @@ def test_the_backtest_runs(tmp_path):
 
 
 def test_the_make_targets_are_there():
-    wanted = set(re.findall(r"make (\w+)", TEXT))
+    wanted = set(re.findall(r"(?:^|`)make (\w+)", TEXT, re.M))
     assert {"run", "test", "bench"} <= wanted
     for target in wanted:
         done = subprocess.run(

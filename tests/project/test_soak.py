@@ -15,7 +15,7 @@ import pytest
 from partitioning.errors import FenceError, GateError
 from tests.chaos.sessions import ROOT
 from tests.soak.changes import holding
-from tests.soak.effects import reason, too_few, unexplained
+from tests.soak.effects import DAYS_PER_EFFECT, reason, too_few, unexplained
 
 
 @pytest.mark.slow
@@ -28,6 +28,8 @@ def test_twelve_days_have_no_difference(tmp_path: Path) -> None:
     assert "19 days of seed 0: 0 differences" in ended.stdout
     assert re.search(r"[1-9]\d* +epochs published", ended.stdout)
     assert re.search(r"[1-9][\d,]* +rows moved by migrate", ended.stdout)
+    # Whoever is asked about a plan has answered.
+    assert re.search(r"[1-9]\d* +plans approved by a person", ended.stdout)
     # A column or a table has come or gone on day 10, and a key was forgotten on day 13.
     for step in ("evolve", "forget"):
         assert re.search(rf"[1-9]\d* +commits of {step}", ended.stdout)
@@ -63,7 +65,12 @@ def test_a_key_that_a_file_still_holds_is_found(tmp_path: Path) -> None:
 
 def test_a_soak_in_which_nothing_happens_fails() -> None:
     assert too_few({"effects": {"epochs published": 3}}, 39) is None
+    enough = {what: 358 // each for what, each in DAYS_PER_EFFECT.items()}
+    enough["disasters, with clones brought back"] = enough.pop("disasters")
+    assert too_few({"effects": enough}, 358) is None
+    for what in enough:
+        assert too_few({"effects": enough | {what: 0}}, 358) is not None
     found = too_few({"effects": {"epochs published": 3}}, 40)
     assert found == "epochs published: 3 in 40 days, expected 4 at least"
-    found = too_few({"effects": {"epochs published": 30}}, 90)
-    assert found == "tables brought back by RESTORE: 0 in 90 days, expected 1 at least"
+    found = too_few({"effects": enough | {"kills of a job that moves rows": 0}}, 358)
+    assert found == "kills of a job that moves rows: 0 in 358 days, expected 1 at least"

@@ -11,6 +11,8 @@ from typing import Any
 WINDOW = 7
 #: Days that versions and files of old runs stay.
 KEEP = 10
+#: Bytes that a plan moves without asking: one that only splits keys moves none.
+APPROVE_OVER = 1
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,7 @@ class Asked:
             "slots": 64,
             "split": {"by": "id"},
             "trigger": 1.1,
+            "approve_over": APPROVE_OVER,
             "keep": KEEP,
             "max_imbalance": 1.02,
             "watch": {"every": 240},

@@ -24,6 +24,12 @@ from tests.soak.runs import Runs
 from tests.soak.stream import INPUT_DAYS, the_day, write_day
 from tests.soak.year import Different, Step, Year
 
+#: Steps, and tasks of a run, whose jobs move rows.
+MOVING = (
+    *("migrate", "verify", "publish", "back to an earlier epoch", "left in the middle"),
+    *("repair", "two schedulers", "repair after both"),
+)
+
 
 @dataclass
 class Life(Year):
@@ -68,6 +74,8 @@ class Life(Year):
             diary = {**diary, "day": day, "done": []}
         self.killed, diary["begun"] = diary.get("begun") == day, day
         self._write(diary)
+        if self.killed and self._died_in(diary).partition(":")[0] in MOVING:
+            self.happened.append("kills of a job that moves rows")
         if undo:
             self._undo(diary)
         for name, do in self._steps(day):
@@ -156,12 +164,12 @@ class Life(Year):
 
     def _undo(self, diary: dict[str, Any]) -> None:
         """Roll back the run that the process before died in, if it is one, and end it."""
-        done = set(diary["done"])
-        for name, _ in self._steps(diary["day"]):
-            task, _, run = name.partition(":")
-            if name not in done:
-                self.runs.undo(task, run)
-                return
+        task, _, run = self._died_in(diary).partition(":")
+        self.runs.undo(task, run)
+
+    def _died_in(self, diary: dict[str, Any]) -> str:
+        """Return the step that the process before died in; "": it had done all of the day."""
+        return next((n for n, _ in self._steps(diary["day"]) if n not in diary["done"]), "")
 
     def _diary(self) -> dict[str, Any]:
         file = self.folder / "diary.json"

@@ -16,6 +16,7 @@ from evenkeel.spec.run_params import Params
 from evenkeel_spark.jobs import learn, migrate, roll_back, verify
 from evenkeel_spark.jobs.watch import watch
 from evenkeel_spark.tables.delta.commits import CONFLICTS
+from evenkeel_spark.tables.delta.constraints import is_sealed
 from partitioning.errors import EvenkeelError
 from tests.chaos.points import stopped
 from tests.soak import calendar
@@ -24,7 +25,7 @@ from tests.soak.stream import the_day
 from tests.soak.year import Different, Step, Year
 
 _JOBS = {"learn": learn, "migrate": migrate, "verify": verify, "roll_back": roll_back}
-_PIPELINE = ("learn", "decide", "plan", "validate_plan", "migrate", "verify", "publish")
+_PIPELINE = ("learn", "decide", "plan", "validate_plan", "approve", "migrate", "verify", "publish")
 #: Tasks whose failure Airflow answers by roll_back.
 _MOVES = ("migrate", "verify", "publish")
 #: Points of a whole run at which it may be left: some are before a row moves, some after the last.
@@ -73,10 +74,13 @@ class Runs:
         """One task, if the run has come to it and goes on; an error is answered by roll_back, as
         in the DAG."""
         folder = self.year.world.table.registry.run(run)
-        if folder.exists("ended") or (refused and task in _MOVES):
+        if folder.exists("ended"):
             return
         try:
-            self._run_task(task, run, params)
+            if task != "approve":
+                self._run_task(task, run, params)
+            elif not self._approved(run, not refused):
+                folder.write("ended", b"")
         except StoreError:
             raise
         except EvenkeelError as error:
@@ -90,8 +94,20 @@ class Runs:
                 folder.write("ended", b"")
         if task == "plan_watch" and not folder.exists("plan.json"):
             folder.write("ended", b"")
-        if task == "validate_plan" and refused and folder.exists("plan.json"):
-            approval.record(self.year.world.spec_path, run, False, "op", f"{the_day(0)}")
+        if task == "publish" and run.startswith("watch") and not folder.exists("ended"):
+            self.year.happened.append("epochs of the watch")
+
+    def _approved(self, run: str, answer: bool) -> bool:
+        """Ask a person if the plan moves more than the spec lets pass; return what counts then."""
+        spec, folder = self.year.world.spec_path, self.year.world.table.registry.run(run)
+        if approval.request(spec, run) is None:
+            return True
+        approval.ask(spec, run)
+        approval.record(spec, run, answer, "op", datetime.now(UTC).isoformat(), asked=True)
+        answered = folder.approval.read()
+        kind = "approved" if answered.approved else "refused"
+        self.year.happened.append(f"plans {kind} by a person")
+        return answered.approved
 
     def _note(self, task: str, error: EvenkeelError, alone: bool) -> None:
         """Count an error of a task.
@@ -113,6 +129,8 @@ class Runs:
             digest = None if task == "learn" else steps.read_plan(folder).digest
             asked = Namespace(run=run, digest=digest, end=None, relearn=None)
             job._body(spark or self.year.spark, self.year.world.table, asked)
+        elif task == "approve":
+            self._approved(run, True)
         elif task in ("decide", "plan"):
             getattr(steps, task)(spec, run, params)
         else:
@@ -168,6 +186,9 @@ class Runs:
         run = f"left-{day}"
         params = Params(force=True, capacities=_uneven(len(self._channels())))
         stopped(lambda: self._whole(run, params), self.year.draw(day, "point").randrange(_POINTS))
+        spec, now = self.year.world.table.spec, self.year.world.table.epoch().function
+        if not all(is_sealed(self.year.spark, spec, s.path, now) for s in spec.state.values()):
+            self.year.happened.append("runs left while rows moved")
 
     def two(self, day: int) -> None:
         """Two runs of the table at once, each with a plan of its own."""
@@ -187,6 +208,7 @@ class Runs:
             threading.Thread(target=run, args=(f"{name}-{day}", weights))
             for name, weights in (("one", _uneven(count)), ("two", _uneven(count)[::-1]))
         ]
+        self.year.happened.append("runs at once")
         for thread in both:
             thread.start()
         for thread in both:

@@ -37,7 +37,8 @@ def dags() -> str:
     return page(
         "DAGs and their Params",
         "`load_tables` makes these DAGs for each table spec. `watch_TABLE` needs `watch` in the "
-        "spec. `adopt_TABLE` and `release_TABLE` are there for tables of your own.",
+        "spec. `apply_TABLE` is there for tables that Evenkeel makes, `adopt_TABLE` and "
+        "`release_TABLE` for tables of your own.",
         'A Param that is empty takes the value of the spec. "Default" says which one, in a spec '
         "without an entry for it.",
         *(_dag(name, made[name]) for name in sorted(made)),

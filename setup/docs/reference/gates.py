@@ -113,7 +113,8 @@ TEXTS: dict[str, tuple[str, str]] = {
         "`DESCRIBE HISTORY`, then run again",
     ),
     "No key stands in two rows": (
-        "each key has one row; a split key has one row a channel. If a key is split before or "
+        "each key has one row (not asked of tables with `rows: many`); a split key has one row "
+        "a channel. If a key is split before or "
         "after, rows that a writer appended for it are merged as it moves, by the merges of the "
         "spec. Appended rows of other keys are not merged",
         "a writer appended a row for a whole key. Look first with `DESCRIBE HISTORY` and `VERSION "

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import yaml
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -28,6 +29,7 @@ from evenkeel_spark.tables.membership import table_in_errors
 from partitioning.errors import EvenkeelError, InputError
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.sql import channel_sql
+from partitioning.workload.metrics import imbalance
 
 #: Bytes of a table that one core is taken to rewrite in a second, for the dry run alone. It is an
 #: assumption: `make bench ARGS=adopt` prints what a machine does.
@@ -66,16 +68,18 @@ class Survey:
     added: tuple[str, ...]
     problems: tuple[EvenkeelError, ...]
 
-    def lines(self, table: StateTable, cores: int) -> Iterator[str]:
+    def lines(self, table: StateTable, function: PartitioningFunction, cores: int) -> Iterator[str]:
         """Yield what a person wants to know before a rewrite, a line each.
 
         Parameters
         ----------
         table : its part of the spec
+        function : that the table is to be placed by
         cores : that a rewrite may use
         """
         keys = "" if self.keys is None else f", {self.keys:,} keys"
         yield f"{self.name}: {self.rows:,} rows{keys}, {self.size:,} bytes in {self.files:,} files"
+        yield evenness_line(self.name, self.channels, function)
         if self.fits:
             yield f"{self.name}: one commit would set constraint and properties, and write no rows"
         else:
@@ -154,6 +158,22 @@ def look(spark: SparkSession, spec: TableSpec, name: str, function: Partitioning
         fits,
         tuple(sorted({"checkConstraints", "deletionVectors"} - state.features(spark, table.path))),
         tuple(problems),
+    )
+
+
+def evenness_line(name: str, channels: Mapping[int, int], function: PartitioningFunction) -> str:
+    """Say how even the rows of a table will be before its first rebalance.
+
+    Parameters
+    ----------
+    channels : rows by channel, of those that have any
+    """
+    rows = np.zeros(len(function.channels))
+    rows[list(channels)] = list(channels.values())
+    fullest = imbalance(rows, function.capacities)
+    return (
+        f"{name}: by epoch {function.epoch} its fullest channel gets {fullest:.3f} times its share "
+        "of the rows; a rebalance evens out the load of the input"
     )
 
 

@@ -72,7 +72,7 @@ def adopt(spark: SparkSession, table: Table, dry_run: bool = False) -> list[Iceb
             waiting[name] = one
     surveys = [survey_table(spec, name, one, function) for name, one in waiting.items()]
     for survey in surveys:
-        for line in survey.lines():
+        for line in survey.lines(function):
             say(line)
     if problem := next((p for survey in surveys for p in survey.problems), None):
         raise problem
@@ -121,7 +121,8 @@ def _take(
         before = {n: found.get(n) for n in _UPDATES}
         one.set_properties({BEFORE_PROPERTY: json.dumps({"properties": before})})
     crash_point("noted")
-    fresh = CHANNEL not in one.schema().names
+    # A release may have left the channel alone.
+    fresh = one.epoch() is None
     if fresh:
         one.add_columns(function.epoch)
     else:

@@ -34,7 +34,8 @@ def release(
 
     Parameters
     ----------
-    drop_columns : take slot and channel out, too. Iceberg writes no rows for that
+    drop_columns : take slot and channel out, too. Iceberg writes no rows for that. On a table with
+        other partition fields, channel stays as an optional column
     dry_run : say what would be done; change nothing
     registry_lost : release a table of another registry, too
 
@@ -72,12 +73,25 @@ def release(
 
 
 def _has_ours(table: IcebergTable, drop_columns: bool) -> bool:
-    # BEFORE_PROPERTY stays for as long as the columns do.
-    columns = table.epoch() is not None
-    found = (n for n in table.properties() if n != BEFORE_PROPERTY or not columns)
+    # BEFORE_PROPERTY stays for as long as one of the columns does.
+    left = CHANNEL in table.schema().names
+    found = (n for n in table.properties() if n != BEFORE_PROPERTY or not left)
     properties = any(name.startswith(PROPERTIES_PREFIX) for name in found)
     kept = BEFORE_PROPERTY in table.properties()
-    return properties or (drop_columns and kept and columns)
+    return properties or (drop_columns and kept and table.epoch() is not None)
+
+
+def _files_need_channel(table: IcebergTable) -> bool:
+    """Return whether Iceberg 1.12 could not plan the table `files` without the column.
+
+    It gives a field's id to another column once the field's own column is dropped, if the table has
+    other partition fields, now or before.
+    """
+    # Spark may have cached this table as it was before its fields changed.
+    table.refresh()
+    found = table.spark.table(f"{table.sql}.partitions")
+    fields = found.select("partition.*").columns if "partition" in found.columns else []
+    return CHANNEL in fields and len(fields) > 1
 
 
 def _release(spec: TableSpec, name: str, table: IcebergTable, drop_columns: bool) -> None:
@@ -89,11 +103,16 @@ def _release(spec: TableSpec, name: str, table: IcebergTable, drop_columns: bool
     crash_point("unowned")
     table.drop_branches(BRANCHES)
     # Without that property the columns are the team's own.
-    if drop_columns and BEFORE_PROPERTY in properties and CHANNEL in table.schema().names:
+    if drop_columns and BEFORE_PROPERTY in properties and table.epoch() is not None:
         if CHANNEL in table.partitions():
             table.alter(f"DROP PARTITION FIELD {CHANNEL}")
         crash_point("unpartitioned")
-        table.alter(f"DROP COLUMNS ({quoted(slot_name(table))}, {CHANNEL})")
+        columns = [slot_name(table), CHANNEL]
+        if _files_need_channel(table):
+            table.alter(f"ALTER COLUMN {CHANNEL} DROP NOT NULL")
+            columns.remove(CHANNEL)
+            say(f"{name}: {CHANNEL} stays, optional: without it Iceberg could not list files")
+        table.alter(f"DROP COLUMNS ({', '.join(map(quoted, columns))})")
     crash_point("dropped")
     kept = json.loads(properties.get(BEFORE_PROPERTY, "{}")).get("properties", {})
     back = {n: v for n, v in kept.items() if v is not None}
@@ -101,7 +120,7 @@ def _release(spec: TableSpec, name: str, table: IcebergTable, drop_columns: bool
     if back:
         table.set_properties(back)
     gone += [n for n in properties if n.startswith(PROPERTIES_PREFIX) and n != TABLE_PROPERTY]
-    if not drop_columns and table.epoch() is not None:
+    if CHANNEL in table.schema().names:
         # A later adoption, or release, finds that the columns are ours.
         gone = [n for n in gone if n != BEFORE_PROPERTY]
     if gone:

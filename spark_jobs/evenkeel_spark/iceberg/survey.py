@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from evenkeel.spec.table_spec import CHANNEL, SLOT, TableSpec
 from evenkeel_spark.adoption.obstacles import row_problems
-from evenkeel_spark.adoption.survey import count_rows
+from evenkeel_spark.adoption.survey import count_rows, evenness_line
 from evenkeel_spark.tables.delta.state import (
     BEFORE_PROPERTY,
     REGISTRY_PROPERTY,
@@ -43,9 +43,10 @@ class IcebergSurvey:
     files: int
     problems: tuple[EvenkeelError, ...]
 
-    def lines(self) -> Iterator[str]:
+    def lines(self, function: PartitioningFunction) -> Iterator[str]:
         """Yield what a person wants to know before a rewrite, a line each."""
         yield f"{self.name}: {self.rows:,} rows, {self.size:,} bytes in {self.files:,} files"
+        yield evenness_line(self.name, self.channels, function)
         yield (
             f"{self.name}: would get the columns slot_N and {CHANNEL}, and a partition field "
             f"{CHANNEL}; one snapshot would write all rows again"

@@ -29,7 +29,7 @@ from evenkeel_spark.runtime.retry import retry_on_conflict
 from evenkeel_spark.tables.delta import commits, constraints, state
 from evenkeel_spark.tables.delta.filesystem import remove_torn
 from evenkeel_spark.tables.delta.preflight import check_tables
-from evenkeel_spark.tables.delta.vacuum import keep_versions, vacuum
+from evenkeel_spark.tables.delta.vacuum import held_until, keep_versions, vacuum
 from evenkeel_spark.tables.delta.write_session import own_session
 from evenkeel_spark.windows.window_notes import renew
 from partitioning.errors import EvenkeelError, FenceError, InputError
@@ -178,10 +178,15 @@ def _rewrite(spark: SparkSession, path: str) -> str:
 
 
 def _vacuum(spark: SparkSession, path: str) -> str:
+    torn = f"{remove_torn(spark, path, TORN_HOURS)} torn commits"
+    if (until := held_until(spark, path)) is not None:
+        when = datetime.fromtimestamp(until, UTC).isoformat(" ", "minutes")
+        return (
+            f"{torn}. Other files stay: a writer's clock was set back, and its commit dates what "
+            f"it removed too early. They go after {when}"
+        )
     vacuum(spark, path)
-    return (
-        f"those that only older versions need; {remove_torn(spark, path, TORN_HOURS)} torn commits"
-    )
+    return f"those that only older versions need; {torn}"
 
 
 def _prune(table: Table) -> str:

@@ -13,8 +13,11 @@ from pyspark.sql import SparkSession
 from evenkeel.pipeline.publish import publish_checked
 from evenkeel.registry.epochs import Epoch
 from evenkeel.registry.verdict import newest_attempt
+from evenkeel.table import Table
 from evenkeel_spark.migration.fence import Migration, crash_point, fence, published
+from evenkeel_spark.migration.placement import REPAIRING
 from evenkeel_spark.runtime.command import say
+from evenkeel_spark.tables.delta import constraints
 from evenkeel_spark.tables.membership import check_members
 from partitioning.errors import FenceError
 
@@ -27,7 +30,8 @@ def publish(spark: SparkSession, migration: Migration) -> Epoch:
     Raises
     ------
     FenceError : a table has another constraint, somebody has done more to one than write, the run
-        was rolled back, or another epoch is current
+        was rolled back, or another epoch is current. Or the epoch is published, and a table does
+        not admit it any more
     GateError : the tables did not pass
     """
     table, run, plan = migration.table, migration.run, migration.plan
@@ -45,7 +49,39 @@ def publish(spark: SparkSession, migration: Migration) -> Epoch:
         # The same job ran twice at once, and the other one has published.
         epoch = table.registry.epoch(migration.after.epoch)
     say(f"epoch {epoch.number} is published")
+    check_still_admitted(spark, table, epoch)
     return epoch
+
+
+def check_still_admitted(spark: SparkSession, table: Table, epoch: Epoch) -> None:
+    """Look at every state table once more, after its epoch was created.
+
+    A RESTORE or a DROP by hand may come between the last look and that file. Nothing can be undone
+    by then, so this says what to do. The next migration may have begun, and a repair, too.
+
+    Raises
+    ------
+    FenceError : a table does not admit the epoch, which is published
+    """
+    own = constraints.epoch_name(epoch.number)
+    next_ones = (
+        constraints.epoch_name(epoch.number + 1),
+        constraints.moving_name(epoch.number + 1),
+    )
+    for name, part in table.spec.state.items():
+        existing = constraints.our_constraints(spark, part.path)
+        strange = {n for n in existing if n != own and not n.startswith(next_ones)}
+        if (existing and not strange) or REPAIRING in existing:
+            continue
+        if table.registry.current().number != epoch.number:
+            return
+        raise FenceError(
+            f"epoch {epoch.number} is published, and this table does not admit it any more. "
+            f"Expected the constraint {own}, found {', '.join(sorted(existing)) or 'none'}. "
+            "Somebody has restored or changed it meanwhile",
+            f"{name} ({part.path})",
+            constraints.mend(table.spec.table),
+        )
 
 
 def sealed(spark: SparkSession, migration: Migration) -> dict[str, int]:

@@ -19,6 +19,7 @@ from evenkeel.registry.verdict import PUBLISH, ROLL_BACK, mark, newest_attempt, 
 from evenkeel.table import Table
 from evenkeel_spark.migration.fence import Migration, approved_migration
 from evenkeel_spark.migration.placement import REPAIRING, Placement
+from evenkeel_spark.migration.publish import check_still_admitted
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.delta import commits, constraints, state
 from evenkeel_spark.tables.delta.checksums import misplaced_rows
@@ -287,3 +288,4 @@ def _publish(spark: SparkSession, table: Table, migration: Migration) -> None:
         versions[name] = TableVersion(part.path, version)
     epoch = table.registry.publish(migration.after, versions, migration.plan.digest)
     say(f"epoch {epoch.number} is published")
+    check_still_admitted(spark, table, epoch)

@@ -89,6 +89,13 @@ def test_bad_files_are_one_clear_error(tmp_path, name, content, message, capsys,
     fails(monkeypatch, capsys, arguments, "there is no such file")
 
 
+def test_a_delta_table_is_not_read_as_its_files(frame, tmp_path, capsys, monkeypatch):
+    (tmp_path / "table/_delta_log").mkdir(parents=True)
+    frame.to_parquet(tmp_path / "table/part-0.parquet")
+    asked = [str(tmp_path / "table"), "--key", "word", "--rows", "1000", "--channels", "3"]
+    fails(monkeypatch, capsys, asked, "expected Parquet files, found a Delta table")
+
+
 def fails(monkeypatch, capsys, arguments, message) -> None:
     from evenkeel.cli import main
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -68,6 +69,13 @@ def test_a_dry_run_tells_and_changes_nothing(
     assert "give partitions: [day]" in said
     assert "dry run: nothing was changed" in said
     assert sorted(team.folder.rglob("*")) == before
+    # What it foretells of the rows is what adopting then does.
+    fullest = re.search(r"orders: by epoch 0 its fullest channel gets (\S+) times", said)
+    adopt(spark, team.table)
+    rows = spark.read.format("delta").load(str(team.folder / "orders")).groupBy("channel").count()
+    counts = [r["count"] for r in rows.collect()]
+    assert fullest is not None and len(counts) == 4
+    assert float(fullest[1]) == pytest.approx(max(counts) / (sum(counts) / 4), abs=5e-4)
 
 
 def test_partitions_of_the_team_stay_below_channel(spark: SparkSession, team: World) -> None:

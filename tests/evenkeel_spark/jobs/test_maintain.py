@@ -23,9 +23,10 @@ from evenkeel_spark.jobs import maintain as job
 from evenkeel_spark.jobs.apply_window import apply_window
 from evenkeel_spark.jobs.maintain import maintain
 from evenkeel_spark.tables.delta import constraints, filesystem, state
-from evenkeel_spark.tables.delta.vacuum import keep_versions
+from evenkeel_spark.tables.delta.vacuum import keep_versions, late_dates_end
 from partitioning.errors import FenceError, InputError
 from tests.conftest import World
+from tests.soak.accidents import above, stated
 
 pytestmark = pytest.mark.spark
 
@@ -37,6 +38,12 @@ def content(spark, path: str, version: int | None = None) -> tuple[int, int]:
     frame = frame.load(path)
     total = frame.agg(F.count("*"), F.sum(F.xxhash64(*frame.columns).cast("decimal(20,0)"))).first()
     return total[0], int(total[1])
+
+
+def maintained(spark, world: World) -> None:
+    """Run maintain. No part of the table is larger then than docs/OPERATIONS.md states."""
+    maintain(spark, world.table)
+    assert above(world.table) is None
 
 
 def live_files(spark, path: str) -> list[str]:
@@ -84,14 +91,16 @@ def test_what_killed_commits_left_is_removed_once_it_is_old(spark, ready: World)
     assert {f.name for f in log.iterdir()} == kept
 
 
-def older(spark, path: str, days: int) -> None:
+def older(spark, path: str, days: int, pattern: str = "*") -> None:
     """Make all that is there so much older, commits and files: as if the clock had moved on."""
-    for file in (f for f in Path(path).rglob("*") if f.is_file()):
+    for file in (f for f in Path(path).rglob(pattern) if f.is_file()):
         then = file.stat().st_mtime - days * 86400
         if file.parent.name == "_delta_log" and file.suffix == ".json" and file.stem.isdigit():
             lines = [json.loads(line) for line in file.read_text().splitlines()]
-            for removed in (line["remove"] for line in lines if "remove" in line):
-                removed["deletionTimestamp"] -= days * 86400 * 1000
+            for line in lines:
+                for action, at in ("remove", "deletionTimestamp"), ("commitInfo", "timestamp"):
+                    if action in line:
+                        line[action][at] -= days * 86400 * 1000
             file.write_text("".join(json.dumps(line) + "\n" for line in lines))
             file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
         os.utime(file, (then, then))
@@ -118,7 +127,7 @@ def test_files_stay_bounded_however_old_the_epoch_in_force_is(spark, ready: Worl
     for _ in range(4):
         spark.sql(f"UPDATE {name} SET trips = trips + 1")
         before = content(spark, path)
-        maintain(spark, ready.table)
+        maintained(spark, ready)
         assert content(spark, path) == before
         counts.append(len(list(Path(path).glob("channel=*/*.parquet"))))
         older(spark, path, 20)
@@ -129,6 +138,16 @@ def test_files_stay_bounded_however_old_the_epoch_in_force_is(spark, ready: Worl
         ready.table.state("totals", 0, spark)
     assert ready.table.state("totals", spark=spark).count() == before[0]
     assert ready.table.snapshot(spark).rows["totals"].count() == before[0]
+
+
+def test_a_part_that_grows_is_named(ready: World):
+    table = ready.table
+    most = stated(4, table.spec.slots, table.spec.keep + 1, table.spec.window, 1)
+    docs = Path(table.spec.registry) / "data_docs"
+    docs.mkdir()
+    (docs / "page.html").write_bytes(b"x" * (most["data_docs"] + 1))
+    assert re.search("data_docs has .* more than the .* that are stated", above(table) or "")
+    assert stated(8, 64, 11, 7, 1)["_delta_log"] > stated(4, 64, 11, 7, 1)["_delta_log"]
 
 
 def test_a_version_that_the_log_does_not_reach_is_named(spark, ready: World, monkeypatch):
@@ -153,9 +172,53 @@ def test_versions_within_keep_stay_readable(spark, ready: World):
     spark.sql(f"UPDATE {name} SET trips = trips + 1")  # 4
     older(spark, path, 9)
     before = [content(spark, path, v) for v in (3, 4)]
-    maintain(spark, ready.table)
+    maintained(spark, ready)
     assert [content(spark, path, v) for v in (3, 4)] == before
     assert not readable(spark, path, 1)
+
+
+def test_versions_stay_that_a_clock_set_back_has_dated_too_early(spark, ready: World, capsys):
+    path = ready.respec(keep=10).table.spec.state["totals"].path
+    name = f"delta.`{path}`"
+    keep_versions(spark, path, 10)
+    spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('delta.checkpointInterval' = '1000')")
+    older(spark, path, 30)
+    spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('note' = 'today')")
+    today, before = state.table_version(spark, path), content(spark, path)
+    spark.sql(f"UPDATE {name} SET trips = trips + 1")
+    # The clock of that writer was 20 days behind.
+    older(spark, path, 20, f"{today + 1:020d}.json")
+    maintained(spark, ready)
+    said = capsys.readouterr().out
+    assert re.search(r"a writer's clock was set back.* They go after 20\d\d-", said)
+    assert content(spark, path, today) == before
+    # They go once they would have gone anyway.
+    older(spark, path, 11)
+    maintained(spark, ready)
+    assert "a writer's clock" not in capsys.readouterr().out
+    assert not readable(spark, path, today)
+
+
+@pytest.mark.parametrize(
+    ("dates", "until"),
+    [
+        ([(1, None), (30, None), (31, 31)], None),
+        # A long statement removes what it read; a day is no clock.
+        ([(30, None), (31, 30), (31, 30)], None),
+        # A clock 20 days back; right again at 34; never yet.
+        ([(30, None), (11, 11), (12, None), (34, None)], 44),
+        ([(30, None), (11, 11)], 50),
+        ([(28, None), (9, 9), (29, None)], None),
+        # A clock that is ahead for years holds nothing off.
+        ([(3000, None), (31, 31), (32, 32)], None),
+        ([(30, None), (None, 11), (33, None)], 43),
+    ],
+)
+def test_a_removal_is_too_early_if_an_earlier_commit_is_later(dates, until):
+    """Days, of which 10 are kept; it is day 40."""
+    day = 86_400_000
+    found = late_dates_end([(a and a * day, r and r * day) for a, r in dates], 40 * day, 10 * day)
+    assert found == (until and until * day)
 
 
 def test_a_version_that_was_committed_before_that_is_refused_in_one_line(spark, ready: World):

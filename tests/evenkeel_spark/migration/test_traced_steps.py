@@ -21,10 +21,11 @@ from evenkeel_spark.migration.verify import verify
 from evenkeel_spark.tables.delta import constraints, state
 from tests.chaos.points import watched
 from tests.model.protocols.now import NOW
-from tests.model.protocols.protocol import Scenario
+from tests.model.protocols.protocol import Scenario, Variant
 from tests.model.protocols.scenarios import LONE, SPLITTING
+from tests.model.protocols.variants import without
 from tests.model.rows import Function
-from tests.model.trace import Seen, Trace
+from tests.model.trace import PartedError, Seen, Trace
 from tests.support.placed import Placed, copied, placed, planned
 
 pytestmark = pytest.mark.spark
@@ -59,9 +60,9 @@ def home(
 class World:
     """The table and the run of a plan, as the model can see them."""
 
-    def __init__(self, spark: SparkSession, home: Placed) -> None:
+    def __init__(self, spark: SparkSession, home: Placed, variant: Variant = NOW) -> None:
         self.spark, self.home, self.migration = spark, home, home.migration("r1")
-        self.trace = Trace(NOW, MOVING, self.look)
+        self.trace = Trace(variant, MOVING, self.look)
 
     def look(self) -> Seen:
         run, digest = self.migration.run, self.migration.plan.digest
@@ -162,3 +163,34 @@ def test_repair_does_what_the_model_allows(
     # Verdict and mark; its own constraint, moving's drop, the rows, epoch 0's, its own drop; mark.
     assert world.trace.changes - before == 8
     assert world.trace.now == Seen(0, (0,), (), False, (0,), 1, 2, 2, False)
+
+
+#: Models that lack a guard of the real jobs: who has it, and what is seen first of it.
+GUARDS = {
+    "migrate": (without("migrate", "add moving", "ask moving"), r"moving=\(0, 1\)"),
+    "verify": (without("verify", "verdict", "look", note=1), "verdict=1"),
+    "roll_back": (without("roll_back", "mark", "back"), "mark=1"),
+    "repair": (without("repair", "put", "ask"), "repairing=True"),
+}
+
+
+@pytest.mark.parametrize("job", GUARDS)
+@pytest.mark.parametrize("home", ["key"], indirect=True)
+def test_a_model_without_a_guard_parts_from_the_real_jobs(
+    spark: SparkSession, home: Placed, tmp_path: Path, job: str
+) -> None:
+    """The trace is no proof if it lets everything pass."""
+    variant, where = GUARDS[job]
+    world = World(spark, copied(home, tmp_path), variant)
+    if job != "migrate":
+        world.run("migrate")
+    with pytest.raises(PartedError, match=f"{where}[^\\n]*\\nthe model allows"):
+        world.run(job)
+
+
+def test_a_job_that_ends_half_way_parts_from_the_model(
+    spark: SparkSession, home: Placed, tmp_path: Path
+) -> None:
+    world = World(spark, copied(home, tmp_path))
+    with pytest.raises(PartedError, match="migrate may not end here"), world.trace.job("migrate"):
+        pass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from py4j.protocol import Py4JJavaError
@@ -11,10 +12,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from evenkeel.pipeline.steps import publish as keep
+from evenkeel.registry.verdict import PUBLISH, settle
 from evenkeel_spark.jobs.verify import main
 from evenkeel_spark.migration.fence import Migration
 from evenkeel_spark.migration.migrate import migrate
 from evenkeel_spark.migration.publish import publish
+from evenkeel_spark.migration.repair import repair
 from evenkeel_spark.migration.roll_back import roll_back
 from evenkeel_spark.migration.verify import verify
 from evenkeel_spark.tables.delta import commits, state
@@ -27,6 +30,7 @@ from evenkeel_spark.tables.delta.checksums import (
 from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
 from partitioning.errors import DamagedError, FenceError, GateError
 from partitioning.function.hashing import slot_of
+from tests.chaos.points import watched
 from tests.support.placed import (
     KEYS,
     SLOTS,
@@ -189,6 +193,36 @@ def test_tables_are_looked_at_as_their_epoch_is_published(
     # A row that comes between is in the version that the epoch names.
     append(spark, home, migration.after, {"late": 1})
     assert publish(spark, migration).tables["visits"].version == home.version(spark)
+
+
+@pytest.mark.parametrize("job", [publish, lambda spark, m: repair(spark, m.table)])
+def test_a_restore_between_the_last_look_and_the_epoch_is_told(
+    spark: SparkSession, home: Placed, migration: Migration, job: Any
+) -> None:
+    """Nobody can undo the epoch then, so the job says that repair leads out, and it does."""
+    verify(spark, migration)
+    if job is not publish:
+        # A repair that goes forward publishes, too.
+        settle(migration.run, migration.plan.digest, 1, PUBLISH)
+    table = state.sql_name(home.path())
+
+    def restore(label: str) -> None:
+        if label.startswith("before create") and label.endswith("1/epoch.json"):
+            spark.sql(f"RESTORE TABLE {table} TO VERSION AS OF 1")
+
+    rows = home.rows(spark)
+    for _ in range(2):
+        # A task that is tried again must not turn green.
+        told = "is published, .*not admit .*evenkeel repair"
+        with pytest.raises(FenceError, match=told), watched(restore):
+            job(spark, migration)
+        job = publish
+        assert home.table.registry.numbers() == [0, 1]
+        assert home.constraints(spark) == {"evenkeel_epoch_0"}
+    repair(spark, home.table)
+    assert publish(spark, migration).number == 1
+    assert_under(spark, home, migration.after)
+    assert home.rows(spark) == rows
 
 
 def test_nothing_is_verified_before_it_is_migrated(spark: SparkSession, tmp_path: Path) -> None:

@@ -33,7 +33,6 @@ SPEC = {
     "key": ["key"],
     "input": {"path": "../.run/visits/events", "time": "day"},
     "window": 7,
-    "horizon": 196,
     "state": {
         "visits": {
             "path": "../.run/visits/state",
@@ -64,7 +63,7 @@ def test_a_run_that_pays(people: People) -> None:
     assert registry.current().number == 2, told
     page.goto(f"{site.url}/evenkeel/dags/rebalance_visits/runs/{quote(run)}")
     has(page, "visits went from epoch 1 to epoch 2")
-    has(page, "within the horizon of 196")
+    has(page, "within the horizon of 28")
     assert re.fullmatch(r"imbalance [\d.]+ is over the trigger, [\d.]+", told["reason"])
     assert told["saved_seconds"] > told["cost_seconds"] > 0
     picture(page, "run")

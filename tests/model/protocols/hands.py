@@ -22,24 +22,30 @@ HANDS = (
 )
 
 
-#: Of these, those that change constraints or forget.
-LASTING = HANDS[2:8]
-
-
 def by_hand(scenario: Scenario, state: State) -> Iterable[Outcome]:
     """Everything that hands can do now."""
     for i, name in enumerate(scenario.hands):
         if state.hands >> i & 1:
             left = state._replace(hands=state.hands & ~(1 << i))
             for t in range(scenario.tables):
-                # Once publish has looked, what comes before its create is as what comes after.
-                if name in LASTING and any(_looked(p, t) for p in state.procs):
-                    continue
-                yield from DOES[name](scenario, left, t)
+                stood = stands(state, state.tables[t])
+                for text, after in DOES[name](scenario, left, t):
+                    if stands(after, after.tables[t]) != stood:
+                        after = _unseen(after, t)
+                    yield text, after
+
+
+def _unseen(state: State, t: int) -> State:
+    """Note with each job that publishes next that it has looked at this table for the last time."""
+    if not any(_looked(p, t) for p in state.procs):
+        return state
+    procs = (p._replace(other=1) if _looked(p, t) else p for p in state.procs)
+    return state._replace(procs=tuple(procs))
 
 
 def _looked(proc: Proc, t: int) -> bool:
-    return proc.at == "create" or (proc.at == "look" and proc.note == 1 and proc.table > t)
+    last = proc.at == "last look" or (proc.at == "look" and proc.note == 1)
+    return proc.at == "create" or (last and proc.table > t)
 
 
 def _insert(scenario: Scenario, state: State, t: int, row: Row, text: str) -> Iterator[Outcome]:

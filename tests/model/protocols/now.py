@@ -177,7 +177,8 @@ def look(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:
     if proc.table + 1 < scenario.tables:
         return [("finds the table sealed", on(state, proc, "look", table=proc.table + 1))]
     after = "create" if proc.note else "verdict"
-    return [("finds the table sealed", on(state, proc, after, table=0))]
+    changes = {} if proc.note else {"other": 0}
+    return [("finds the table sealed", on(state, proc, after, table=0, **changes))]
 
 
 def verdict_publish(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:
@@ -192,7 +193,13 @@ def create(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:
         return [("finds its epoch published", state)]
     if plan_of(state, proc).parent != state.epoch:
         return [("stops: another epoch is current", state)]
-    return [("publishes the epoch", state._replace(epochs=(*state.epochs, proc.plan)))]
+    state = state._replace(epochs=(*state.epochs, proc.plan))
+    # The look changes nothing. So it is a step only where it finds something.
+    return [("publishes the epoch", on(state, proc, "look again") if proc.other else state)]
+
+
+def look_again(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:
+    return [("fails: a table no longer admits the published epoch; names repair", state)]
 
 
 def back_start(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:
@@ -246,6 +253,7 @@ PUBLISHING: dict[str, Step] = {
     "look": look,
     "verdict": verdict_publish,
     "create": create,
+    "look again": look_again,
 }
 JOBS: dict[str, dict[str, Step]] = {
     "migrate": {

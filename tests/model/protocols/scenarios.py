@@ -155,6 +155,20 @@ MORE = {
     "third epoch": JOINING._replace(functions=(SPLIT, WHOLE, SPLIT)),
 }
 
+_RUN = ("plan", "migrate", "verify", "roll_back", "repair")
+#: A job of no run may sleep beside any job of a run; or more is done by hand than in a case.
+BESIDE_A_RUN = {
+    "a window beside a run": JOINING._replace(jobs=(*_RUN, "window"), at_once=2),
+    "maintain beside a run": JOINING._replace(jobs=(*_RUN, "maintain"), at_once=2),
+    "a window beside a split": SPLITTING._replace(jobs=(*_RUN, "window"), at_once=2),
+    "a window beside copies": COPYING._replace(jobs=(*_RUN, "window"), at_once=2),
+    "a clone": JOINING._replace(jobs=_RUN, hands=("clone",)),
+    "a clone and a window": JOINING._replace(jobs=(*_RUN, "window", "undo"), hands=("clone",)),
+    "a backup": JOINING._replace(jobs=(*_RUN, "holds", "undo"), hands=("overwrite",)),
+    "copies, early and late": COPYING._replace(jobs=_RUN, hands=("late", "early")),
+    "both constraints dropped": JOINING._replace(jobs=_RUN, hands=("drop epoch", "drop moving")),
+}
+
 #: More at once than the cases have; hours of them in `before`, which breaks early.
 LARGE = {
     "two runs": JOINING._replace(

@@ -53,6 +53,25 @@ def test_all_that_a_driver_needs_is_there_by_the_same_names() -> None:
     assert Path(CONF["spark.kubernetes.executor.podTemplateFile"]).name in DATA
 
 
+def test_the_pod_of_the_page_mounts_the_files_where_they_look_for_each_other() -> None:
+    page = (FOLDER.parents[1] / "docs/how-to/cluster.md").read_text()
+    (part,) = re.findall(r"^```yaml\n(metadata:.*?)^```", page, re.M | re.S)
+    pod = {"apiVersion": "v1", "kind": "Pod", **yaml.safe_load(part)}
+    (container,) = pod["spec"]["containers"]
+    for release in RELEASES:
+        kubernetes_validate.validate(pod, release, strict=True)
+    (volume,), (mount,) = pod["spec"]["volumes"], container["volumeMounts"]
+    assert volume["configMap"]["name"] == BY_KIND["ConfigMap"]["metadata"]["name"]
+    assert mount["name"] == volume["name"]
+    template = Path(CONF["spark.kubernetes.executor.podTemplateFile"])
+    (conf,) = (one["value"] for one in container["env"] if one["name"] == "SPARK_CONF_DIR")
+    assert conf == mount["mountPath"] == str(template.parent)
+    assert pod["metadata"]["labels"] == BY_KIND["Service"]["spec"]["selector"]
+    account = BY_KIND["ServiceAccount"]["metadata"]["name"]
+    assert pod["spec"]["serviceAccountName"] == account
+    assert f"with `kubectl --namespace airflow apply -f {FOLDER.parent.name}/{FOLDER.name}`" in page
+
+
 def test_versions_are_those_of_the_checkout() -> None:
     spark = metadata.version("pyspark")
     assert CONF["spark.kubernetes.container.image"] == f"apache/spark:{spark}"

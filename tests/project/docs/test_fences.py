@@ -1,4 +1,7 @@
-"""Code of the pages outside of docs/how-to: specs load, Python compiles, and commands are there."""
+"""Code of the pages outside of docs/how-to: specs load, calls are right, and commands are there.
+
+`TYPED` names for each fence that a reader types which test runs it, or why none does.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 import yaml
 
@@ -23,17 +27,28 @@ from evenkeel.spec.loading import load_spec
 from evenkeel.spec.table_spec import TableSpec
 from partitioning.function.function import KeyColumn, PartitioningFunction, numbered_channels
 from setup.docs.reference.commands import parser_of
-from tests.support.docs.readme import ROOT, block
+from tests.support.docs.readme import ROOT, block, shell
+from tests.support.docs.steps import run
 
 DOCS = ROOT / "docs"
-#: Pages and a language -> why no test below reads their code.
-NOT_RUN = {
-    ("PAPERS.md", "text"): "runs of experiments, which test_papers reads",
-    ("papers/*.md", "text"): "figures of experiments, as `make papers` printed them",
-    ("ARCHITECTURE.md", "text"): "a drawing",
-    ("SPLITTING.md", "sql"): "test_newcomer runs it on Delta",
+#: Pages, and a language or how a fence of none begins -> the test that runs it, or why none does.
+#: YAML is loaded below.
+TYPED = {
+    ("README.md", "python"): "test_newcomer runs it in a reader's shell",
+    ("README.md", "make run"): "test_newcomer makes `run` with DATA; without, it takes minutes",
+    ("README.md", "flights: "): "what `make run` printed",
+    ("CONTRIBUTING.md", "make test"): "minutes to hours each; the workflows make most of them",
+    ("docs/SPLITTING.md", "python"): "test_newcomer runs it on Delta, in a reader's shell",
+    ("docs/SPLITTING.md", "sql"): "test_newcomer runs it on Delta, in a reader's shell",
+    ("docs/reference/python.md", "python"): "run below",
+    ("docs/GENERATOR.md", "sh"): "run below",
+    ("docs/PROTOCOL.md", "sh"): "minutes each: test_protocol_model explores these cases",
+    ("docs/papers/more.md", "sh"): "it takes novels from a website, and an hour",
+    ("docs/PAPERS.md", "text"): "runs of experiments, which test_pages of benchmarks reads",
+    ("docs/papers/*.md", "text"): "figures of experiments, as `make papers` printed them",
+    ("docs/ARCHITECTURE.md", "text"): "a drawing",
     **{
-        ("reference/FUNCTION.md", language): f"test_usage runs the lines in {language}"
+        ("docs/reference/FUNCTION.md", language): f"test_usage runs the lines in {language}"
         for language in ("java", "go", "rust", "js")
     },
 }
@@ -51,8 +66,8 @@ class Fence(NamedTuple):
 
 
 FENCES = [
-    Fence(file.relative_to(DOCS).as_posix(), language, textwrap.dedent(text))
-    for file in sorted(DOCS.rglob("*.md"))
+    Fence(file.relative_to(ROOT).as_posix(), language, textwrap.dedent(text))
+    for file in sorted([*ROOT.glob("*.md"), *ROOT.glob("examples/*.md"), *DOCS.rglob("*.md")])
     if "how-to" not in file.parts
     for language, text in re.findall(
         r"^ *```(\w*)[^\n]*\n(.*?)^ *```", file.read_text(), re.M | re.S
@@ -67,14 +82,39 @@ def of(language: str) -> Any:
 
 
 def test_each_fence_is_read_here_or_has_a_reason() -> None:
-    rest = [f for f in FENCES if f.language not in ("yaml", "python", "sh")]
-    reasons = {
-        reason: [f for f in rest if f.language == language and fnmatch(f.page, page)]
-        for (page, language), reason in NOT_RUN.items()
+    rest = [f for f in FENCES if f.language != "yaml"]
+    named = {
+        (page, kind): [f for f in rest if fnmatch(f.page, page) and of_kind(f, kind)]
+        for page, kind in TYPED
     }
-    assert [f for f in rest if not any(f in found for found in reasons.values())] == []
-    assert [reason for reason, found in reasons.items() if not found] == []
+    assert [f for f in rest if not any(f in found for found in named.values())] == []
+    assert [name for name, found in named.items() if not found] == []
+    tests = {file.stem for file in (ROOT / "tests").rglob("test_*.py")}
+    assert set(re.findall(r"test_\w+", " ".join(TYPED.values()))) <= tests
     assert len(FENCES) > 30
+
+
+def of_kind(fence: Fence, kind: str) -> bool:
+    """Whether a fence has this language; or has none, and begins so."""
+    return kind == fence.language or (not fence.language and fence.text.startswith(kind))
+
+
+def test_commands_of_fences_without_a_language_are_there() -> None:
+    found = [f for f in FENCES if not f.language and f.text.startswith("make ")]
+    lines = [line for f in found for line in f.text.splitlines()]
+    assert {check(shlex.split(line, comments=True)) for line in lines} == {"make"}
+    assert len(found) == 2
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_the_commands_of_the_generators_page_run(tmp_path: Path) -> None:
+    # The reader's checkout, but for what the commands write.
+    for name in (".venv", "evenkeel"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    run(DOCS / "GENERATOR.md", tmp_path, shell())
+    rows = pq.read_table(tmp_path / ".run/events").to_pandas()
+    assert (rows["day"].nunique(), len(rows)) == (28, 400_000)
 
 
 @of("yaml")
@@ -129,7 +169,7 @@ def bound(call: ast.Call, target: Any) -> inspect.BoundArguments:
 def test_the_example_of_the_python_page_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (fence,) = (f for f in FENCES if f.page == "reference/python.md")
+    (fence,) = (f for f in FENCES if f.page == "docs/reference/python.md")
     text = (ROOT / "tables/flights.yaml").read_text().replace("../.run", str(tmp_path))
     (tmp_path / "flights.yaml").write_text(text)
     key, channels = (KeyColumn("dest", "string"),), numbered_channels(10)
@@ -156,7 +196,7 @@ def check(words: list[str]) -> str:
         return check(shlex.split(rest[0].removeprefix("$(").removesuffix(")")))
     if name == "make":
         assert rest[0] in MAKE
-        assert all(word.startswith("ARGS=") for word in rest[1:])
+        assert all(re.match("(ARGS|DATA|KEY|TIME)=", word) for word in rest[1:])
         return name
     assert Path(name).name == "python", f"say how to check {name}"
     if rest[0] == "-c":

@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 
 import evenkeel
+from tests.support.docs.promql import fires, rules
 from tests.support.docs.steps import blocks, expected, file_of, missing, not_run, run
 from tests.support.wheel import ROOT, Venv, build_wheel
+from tests.support.worlds.old_registry import ARCHIVE as OLD_REGISTRY
 
 HOW_TO = ROOT / "docs" / "how-to"
 #: Pages whose steps are run, each in an empty folder of its own. The last one installs more.
@@ -26,17 +28,38 @@ RUN = (
     "late-rows",
     "schedule",
 )
-RUN += ("read", "stream", "write", "operate/alerts", "operate/approve", "operate/evolve")
-RUN += ("operate/forget", "operate/recover", "operate/upgrade", "operate/leave", "first-table-s3")
-#: Pages that need another Spark than the installation's: see tests/evenkeel_spark/iceberg.
-ELSEWHERE = ("formats/iceberg",)
-#: Page -> how its fences begin that no test runs. One wants a container engine; the other watches
-#: state that another program keeps, which its page does not have.
-NOT_RUN = {"cluster": ["docker compose exec "], "stream": ["evenkeel job watch "]}
+RUN += ("read", "stream", "write", "writers/split", "operate/alerts", "operate/approve")
+RUN += ("operate/evolve", "operate/forget", "operate/recover", "operate/upgrade")
+RUN += ("operate/leave", "first-table-s3", "engines/duckdb", "formats/iceberg")
+#: Pages that install the wheel, so their folder has it.
+WITH_WHEEL = ("operate/upgrade", "formats/iceberg")
+#: Pages that other tests run. One needs a cluster: tests/evenkeel_airflow/test_yarn.py. The other
+#: has programs in Java: tests/clients.
+ELSEWHERE = ("clusters/yarn", "engines/java")
+#: Page -> how its fences begin that no test runs. They want a container engine and Kubernetes.
+NOT_RUN = {"cluster": ["docker compose exec ", "metadata:"]}
 #: Page -> a section, and the variable without which it is left out: its program is not on PyPI.
 NEEDS = {"read": ("Trino", "TRINO_HOME")}
 #: Pages that change what is installed: one upgrades this version, and one takes the package out.
 OLDER, CHANGES = "0.0.9", ("operate/upgrade", "operate/leave")
+#: After the upgrade: a table that version 0.1.0 wrote, and left half moved, goes on.
+OLD_TABLE = """
+```sh
+export EVENKEEL_TABLES=$PWD/tables AIRFLOW_HOME=$PWD/airflow AIRFLOW__CORE__DAGS_FOLDER=$PWD/dags
+export AIRFLOW__CORE__LOAD_EXAMPLES=False
+export AIRFLOW_CONN_SPARK_DEFAULT='{"conn_type": "spark", "host": "local[2]", "extra": {"deploy-mode": "client"}}'
+evenkeel repair trips
+airflow dags test rebalance_trips --conf '{"force": true, "max_imbalance": 1.01, "window_end": "2013-01-15"}'
+evenkeel epochs trips
+```
+```text
+... brought to epoch 2
+│ 3 ...
+│ 0 ...
+```
+"""  # noqa: E501
+#: Seconds in which a newcomer's first table of their own is rebalanced, from a bare environment.
+FIRST_TABLE = 1800
 
 pytestmark = pytest.mark.timeout(2400)
 
@@ -48,6 +71,8 @@ class Reader:
     wheel: Path
     #: Variables of a fresh shell, as that page says; nothing of this checkout.
     shell: dict[str, str]
+    #: Seconds that the steps of that page took.
+    seconds: float
 
     def pip(self, *arguments: str) -> None:
         """Change what is installed."""
@@ -63,8 +88,10 @@ def reader(tmp_path_factory):
     wheel = Path(shutil.copy(build_wheel(made), folder))
     base = Venv(made / "base").create().environment()
     own = {name: value for name, value in base.items() if not name.startswith("AWS_")}
+    began = time.monotonic()
     run(HOW_TO / "install.md", folder, own)
-    return Reader(wheel, fresh_shell(HOW_TO / "install.md", folder, own))
+    seconds = time.monotonic() - began
+    return Reader(wheel, fresh_shell(HOW_TO / "install.md", folder, own), seconds)
 
 
 def fresh_shell(page, folder, variables):
@@ -95,17 +122,40 @@ def test_a_page_does_what_it_says(name, reader, tmp_path, tmp_path_factory):
     if upgrades:
         older = build_wheel(tmp_path_factory.mktemp("older"), OLDER)
         reader.pip("install", "-q", "--no-deps", "--force-reinstall", str(older))
+        shutil.unpack_archive(OLD_REGISTRY, tmp_path)
+        (tmp_path / "trips").rename(tmp_path / "tables")
+    if name in WITH_WHEEL:
         shutil.copy(reader.wheel, tmp_path)
+    began = time.monotonic()
     try:
         outputs = run(
             HOW_TO / f"{name}.md", tmp_path, {**reader.shell, "PORT": free_port()}, without
         )
+        took = time.monotonic() - began
+        if upgrades:
+            versions = re.findall(r"^Version: (.+)", "".join(outputs), re.M)
+            assert versions == [OLDER, evenkeel.__version__]
+            (tmp_path / "old_table.md").write_text(OLD_TABLE)
+            run(tmp_path / "old_table.md", tmp_path, reader.shell)
     finally:
         if name in CHANGES:
             reader.pip("install", "-q", "--no-deps", "--force-reinstall", str(reader.wheel))
-    if upgrades:
-        versions = re.findall(r"^Version: (.+)", "".join(outputs), re.M)
-        assert versions == [OLDER, evenkeel.__version__]
+    if name == "first-table":
+        print(f"install.md took {reader.seconds:.0f} s, {name}.md {took:.0f} s")
+        assert reader.seconds + took < FIRST_TABLE
+    if name == "operate/alerts":
+        found = alerts(HOW_TO / f"{name}.md", tmp_path / "heard.txt")
+        assert set().union(*found) == {"GateFailed", "Uneven"} and found[-1] == set()
+
+
+def alerts(page, heard):
+    """Return which alerts of a page fire after each gauge that is heard."""
+    gauges, found = {}, []
+    for name, value in re.findall(r"^(airflow\.\S+) (\S+)$", heard.read_text(), re.M):
+        gauges[name.replace(".", "_")] = float(value)
+        found.append({alert for alert, rule in rules(page).items() if fires(rule, gauges)})
+    assert {name.rpartition("sales_")[2] for name in gauges} >= {"floor", "rolled_back"}
+    return found
 
 
 def free_port():

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from evenkeel_spark.tables.delta import commits, state
 from evenkeel_spark.tables.delta.write_session import own_session
 from evenkeel_spark.tables.parallelism import cores
 
 _DAY_MS = 86_400_000
+#: Milliseconds by which a removal may be dated before an earlier commit. Clocks of two machines
+#: differ, and a statement may take hours. Higher: versions may be lost so much too early.
+_SLACK_MS = _DAY_MS
+_COMMIT = "commitInfo struct<timestamp: bigint>, remove struct<deletionTimestamp: bigint>"
 
 
 def keep_versions(
@@ -72,6 +78,57 @@ def vacuum(spark: SparkSession, path: str) -> None:
     tasks = str(2 * cores(spark))
     listing = {"spark.sql.sources.parallelPartitionDiscovery.parallelism": tasks}
     own_session(spark, listing).sql(f"VACUUM {state.sql_name(path)}")
+
+
+def held_until(spark: SparkSession, path: str) -> float | None:
+    """Return until when VACUUM may remove files that a recent version needs (Unix seconds).
+
+    VACUUM goes by the dates of removals, which are those of the writers' clocks. A clock that was
+    set back dates a removal days before it was made. Then an earlier commit has a later date.
+
+    Returns
+    -------
+    None: no removal in the log has such a date, or the versions are old by now.
+    """
+    # Files of the log go while it is read.
+    own = own_session(spark, {"spark.sql.files.ignoreMissingFiles": "true"})
+    name = F.col("_metadata.file_name")
+    made = (
+        own.read.schema(_COMMIT)
+        .json(f"{path}/_delta_log/[0-9]*.json")
+        .where(name.rlike(r"^\d{20}\.json$"))
+        .groupBy(name.alias("name"))
+        .agg(F.max("commitInfo.timestamp"), F.min("remove.deletionTimestamp"))
+        .orderBy("name")
+        .collect()
+    )
+    dates = [(at, removed) for _, at, removed in made]
+    until = late_dates_end(dates, time.time() * 1000, days_kept(spark, path)[1] * _DAY_MS)
+    return until and until / 1000
+
+
+def late_dates_end(
+    dates: Iterable[tuple[int | None, int | None]], now: float, kept: int
+) -> float | None:
+    """Return until when versions must stay that removals dated too early; None: none does.
+
+    A version was the newest until its removal at most. The next commit by a clock that is right
+    again came later, or none has come by now. All times are in milliseconds.
+
+    Parameters
+    ----------
+    dates : of each commit, oldest first, and of the first removal in it; None: it has none
+    kept : for how long versions stay
+    """
+    newest, until, wrong = 0.0, 0.0, False
+    for at, removed in dates:
+        wrong |= removed is not None and removed < newest - _SLACK_MS
+        # A date in the future is of a clock that is ahead: no removal since is too early by it.
+        if at is not None and newest <= at <= now + _SLACK_MS:
+            newest, until, wrong = at, at + kept if wrong else until, False
+    if wrong:
+        until = now + kept
+    return until if until > now else None
 
 
 def days_kept(spark: SparkSession, path: str) -> tuple[int, int]:

@@ -242,12 +242,17 @@ class IcebergTable:
         self.small_commit(once)
 
     def add_columns(self, epoch: int) -> None:
-        """Add slot and channel, which a writer has to give; rows from before have UNPLACED."""
+        """Add slot and channel, which a writer has to give; rows from before have UNPLACED.
+
+        A channel that a release has left stays optional. Writers have to give the slot.
+        """
         jvm: Any = self.spark._jvm
 
         def once() -> None:
-            if CHANNEL in self.schema().names:
+            if self.epoch() is not None:
                 return
+            names = [slot_column(epoch), CHANNEL]
+            names = [name for name in names if name not in self.schema().names]
             # Spark's SQL gives a new column of an Iceberg table no default, and makes it nullable.
             found = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(
                 self.spark._jsparkSession, self.name
@@ -255,9 +260,9 @@ class IcebergTable:
             kind = jvm.org.apache.iceberg.types.Types.IntegerType.get()
             unplaced = jvm.org.apache.iceberg.expressions.Expressions.lit(UNPLACED)
             change = found.updateSchema()
-            for name in (slot_column(epoch), CHANNEL):
+            for name in names:
                 change = change.addRequiredColumn(name, kind, "Evenkeel's", unplaced)
-            for name in (slot_column(epoch), CHANNEL):
+            for name in names:
                 change = change.updateColumnDefault(name, None)
             change.commit()
 

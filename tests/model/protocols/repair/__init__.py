@@ -32,5 +32,6 @@ REPAIR: dict[str, Step] = {
     "finish": tables.finish,
     "last look": runs.last_look,
     "create": runs.create,
+    "look again": runs.look_again,
     "done": runs.done,
 }

@@ -63,7 +63,7 @@ def decide(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:
         FINE if stands(state, t) == alone(to.epoch) else stands(state, t) for t in state.tables
     )
     proc = proc._replace(plan=to.forward, note=to.epoch, runs=to.runs, found=found, table=0)
-    return [(f"decides for epoch {to.epoch}", on(state, proc, "settle", saw=0))]
+    return [(f"decides for epoch {to.epoch}", on(state, proc, "settle", saw=0, other=0))]
 
 
 def settle(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:
@@ -105,7 +105,12 @@ def create(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:
     if state.epoch + 1 != proc.note:
         return [("stops: another epoch is current", state)]
     state = state._replace(epochs=(*state.epochs, proc.plan))
-    return [("publishes the epoch", on(state, proc, "done", saw=0))]
+    after = "look again" if proc.other else "done"
+    return [("publishes the epoch", on(state, proc, after, saw=0, other=0))]
+
+
+def look_again(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:
+    return [("fails: a table no longer admits the published epoch; names repair", state)]
 
 
 def done(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:
