@@ -17,11 +17,12 @@ from typing import Any
 from markupsafe import escape
 
 from evenkeel.quality.expectations import GateResult
+from evenkeel.registry.files.records import Html
+from evenkeel.registry.files.run_files import DATA_DOCS, RegistryFiles
 from evenkeel.registry.store import Store
 from evenkeel.render.formatting import template
 from partitioning.planning.plan import Plan
 
-FOLDER = "data_docs"
 #: Pages that the index lists, newest first. More of them make a longer page; none is deleted.
 LISTED_PAGES = 1000
 _NAME = re.compile(r"(\d{8}T\d{6})Z\.(.*)\.(before|after)\.(passed|failed)\.html")
@@ -35,7 +36,7 @@ class Page:
 
     Parameters
     ----------
-    name : of the page's file in FOLDER
+    name : of the page's file in DATA_DOCS
     when : time of the validation, UTC, in whole seconds
     run : name of the run's folder
     suite : "before" (the plan) or "after" (the tables)
@@ -79,18 +80,19 @@ def leave_docs(result: GateResult, store: Store | None, run: str, plan: Plan) ->
         results=result.results,
         frames={frame: _sections(raw) for frame, raw in result.raw.items()},
     )
-    store.write(f"{FOLDER}/{name}", page.encode())
+    files = RegistryFiles(store)
+    files.docs_page(name).write(Html(page))
     index = template("data_docs_index.html.j2").render(
         table=plan.table, pages=pages(store)[:LISTED_PAGES]
     )
-    store.write(f"{FOLDER}/index.html", index.encode())
-    return result.with_docs(f"{FOLDER}/{name}")
+    files.docs_index.write(Html(index))
+    return result.with_docs(files.docs_page(name).name)
 
 
 def pages(store: Store) -> list[Page]:
     """List every validation that has a page, newest first."""
     found = []
-    for name in store.names(FOLDER):
+    for name in store.names(DATA_DOCS):
         if match := _NAME.fullmatch(name):
             when, run, suite, verdict = match.groups()
             moment = datetime.strptime(when, "%Y%m%dT%H%M%S").replace(tzinfo=UTC)

@@ -15,12 +15,11 @@ import numpy as np
 
 from evenkeel.registry.epochs import Registry
 from evenkeel.registry.files.records import WatchDecision
-from evenkeel.registry.files.run_files import SKETCHES, EpochFiles, KeptFiles, RunFiles
+from evenkeel.registry.files.run_files import EpochFiles, KeptFiles, RunFiles
 from evenkeel.registry.pruning import may_move, readable_plan
 from evenkeel.registry.verdict import has_started, withdraw
 from partitioning.errors import DamagedError, FenceError
 from partitioning.function.hashing import Hashes
-from partitioning.workload.profile import sketch_from_bytes, sketch_to_bytes
 
 #: Text in place of a sentence of the watch that named a key.
 KEY_FORGOTTEN = "the watch: a key that this named was forgotten"
@@ -178,13 +177,13 @@ def _forget_newest_sentence(registry: Registry, keys: Hashes, texts: Collection[
 
 
 def _forget_in_sketches(registry: Registry, keys: Hashes) -> int:
-    store, changed = registry.store, 0
-    for made in store.names(SKETCHES):
-        for day in store.names(f"{SKETCHES}/{made}"):
-            name = f"{SKETCHES}/{made}/{day}"
-            sketch = sketch_from_bytes(store.read(name), store.path(name))
+    files, changed = registry.files, 0
+    for made in files.sketch_folders():
+        for day in files.sketched_days(made):
+            file = files.sketch(made, day)
+            sketch = file.read()
             if np.isin(sketch.heavy, keys).any():
-                store.write(name, sketch_to_bytes(sketch.without(keys)))
+                file.write(sketch.without(keys))
                 changed += 1
     return changed
 

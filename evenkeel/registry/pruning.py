@@ -12,7 +12,7 @@ from datetime import date, datetime, timedelta
 from pathlib import PurePosixPath
 
 from evenkeel.registry.epochs import Registry
-from evenkeel.registry.files.run_files import SKETCHES, SPEC_CHANNELS, WINDOWS, RunFiles
+from evenkeel.registry.files.run_files import DATA_DOCS, SKETCHES, SPEC_CHANNELS, WINDOWS, RunFiles
 from evenkeel.registry.profiles import run_names
 from evenkeel.registry.store import Store
 from evenkeel.registry.verdict import ROLL_BACK, has_started, newest_attempt
@@ -53,13 +53,13 @@ def prune(registry: Registry, since: datetime, days: int) -> dict[str, int]:
             # The largest files, and those that are drawn from them.
             heavy = {file.name for file in (kept.profile, kept.learned, kept.report)}
             gone["files of epochs"] += _prune_files(store, f"epochs/{number:08d}", since, heavy)
-    docs = set(store.names("data_docs")) - {"index.html"}
-    gone["Data Docs"] = _prune_files(store, "data_docs", since, docs)
+    docs = set(store.names(DATA_DOCS)) - {"index.html"}
+    gone["Data Docs"] = _prune_files(store, DATA_DOCS, since, docs)
     names = store.names(SPEC_CHANNELS)
     lists = {name for name in names if PurePosixPath(name).stem != current.plan_digest}
     gone["lists of channels"] = _prune_files(store, SPEC_CHANNELS, since, lists)
     gone["windows"] = _prune_days(store, WINDOWS, since, days)
-    for made in store.names(SKETCHES):
+    for made in registry.files.sketch_folders():
         gone["sketches"] += _prune_days(store, f"{SKETCHES}/{made}", since, days)
     return {kind: count for kind, count in gone.items() if count}
 

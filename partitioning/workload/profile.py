@@ -67,6 +67,22 @@ class Sketch:
         """Return the load of each hour of the day, float64 (24,); unknown: equal parts."""
         return self.hours if self.hours.size else np.full(24, float(self.load.sum()) / 24)
 
+    def to_bytes(self) -> Packed:
+        """Write the sketch as an .npz without pickle."""
+        return pack(self)
+
+    @classmethod
+    def from_bytes(cls, data: Packed, where: str = "sketch") -> Sketch:
+        """Read what `to_bytes` wrote; raise DamagedError if it is not a whole sketch."""
+        try:
+            made = cls(**unpack(data, where))
+            if made.hours.shape not in ((0,), (24,)):
+                raise ValueError(f"{made.hours.shape} hours")
+            return made
+        except (KeyError, TypeError, ValueError) as error:
+            what = f"not a sketch ({error})"
+            raise DamagedError(what, where, "Delete it and learn again") from error
+
 
 @dataclass(frozen=True, eq=False)
 class Profile:
@@ -207,22 +223,6 @@ def _without(record: Record, hashes: Hashes) -> Record:
         **{n: getattr(record, n)[kept] for n in arrays if n != "heavy_names"},
         heavy_names=tuple(name for name, k in names if k),
     )
-
-
-def sketch_to_bytes(sketch: Sketch) -> bytes:
-    """Write a sketch as an .npz without pickle."""
-    return pack(sketch)
-
-
-def sketch_from_bytes(data: bytes, where: str = "sketch") -> Sketch:
-    """Read what `sketch_to_bytes` wrote; raise DamagedError if it is damaged."""
-    try:
-        made = Sketch(**unpack(data, where))
-        if made.hours.shape not in ((0,), (24,)):
-            raise ValueError(f"{made.hours.shape} hours")
-        return made
-    except (KeyError, TypeError, ValueError) as error:
-        raise DamagedError(f"not a sketch ({error})", where, "Delete it and learn again") from error
 
 
 def merge(sketches: Sequence[Sketch]) -> Sketch:

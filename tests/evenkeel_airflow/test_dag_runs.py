@@ -16,6 +16,7 @@ from evenkeel.watch.mitigation import daily_run_under_way
 from evenkeel_airflow import tasks
 from evenkeel_airflow.airflow_versions import AirflowFailException
 from tests.support.cases.dag_runs import END, PIPELINE, run_dag, task_states
+from tests.support.docs.registry_page import unlisted
 from tests.support.raw_json import write_json
 from tests.support.worlds.shop import Shop
 # isort: on
@@ -71,6 +72,7 @@ def test_a_failure_is_rolled_back_and_the_next_run_publishes(
     kept = ready.table.registry.store.names("epochs/00000001")
     assert {"epoch.json", "report.html", "plan.json", "gate_tables.json"} <= set(kept)
     assert _rows(ready, spark) != rows
+    assert unlisted(ready.folder / "registry") == []
 
 
 @pytest.mark.slow

@@ -27,7 +27,8 @@ from tests.support.docs.steps import run
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.airflow,
-    pytest.mark.timeout(1800),
+    # The page starts seven applications before the first test: half an hour on a loaded machine.
+    pytest.mark.timeout(3600),
     pytest.mark.skipif("EVENKEEL_CLUSTER" not in os.environ, reason="minutes long: make cluster"),
 ]
 

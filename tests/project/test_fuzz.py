@@ -34,9 +34,8 @@ from partitioning.watch.controller import Controller
 from partitioning.watch.mitigation import Mitigation, Sample
 from partitioning.workload.profile import (
     Profile,
+    Sketch,
     profile_of_keys,
-    sketch_from_bytes,
-    sketch_to_bytes,
 )
 from tests.conftest import SPEC
 from tests.support import airflow_env  # noqa: F401 - before plugins import Airflow
@@ -193,9 +192,9 @@ def test_profiles(data: bytes) -> None:
 
 
 @fuzz
-@given(torn(sketch_to_bytes(PROFILE.sketch())))
+@given(torn(PROFILE.sketch().to_bytes()))
 def test_sketches(data: bytes) -> None:
-    answered(lambda: sketch_from_bytes(data), DamagedError)
+    answered(lambda: Sketch.from_bytes(data), DamagedError)
 
 
 @fuzz

@@ -46,13 +46,14 @@ from evenkeel.registry.store import RESTORE, Store
 from partitioning.errors import DamagedError
 from partitioning.planning.decide import Decision
 from partitioning.planning.plan import Plan
-from partitioning.workload.profile import Profile
+from partitioning.workload.profile import Profile, Sketch
 
 #: Folders of the registry beside those of runs and epochs. A file is named by its day, the digest
 #: of its plan, its job, its run or its state table. Sketches are in a folder for each way of making
 #: them.
 SKETCHES, WINDOWS, SPEC_CHANNELS = "sketches", "windows", "spec_channels"
 JOB_ERRORS, MOVING, MEMBER_RECORDS, CLAIMS = "errors", "moving", "members", "claims"
+DATA_DOCS = "data_docs"
 
 
 class KeptFiles(Folder):
@@ -186,6 +187,27 @@ class RegistryFiles(Folder):
     #: The tables are the team's again.
     released = FileOf("released.json", ReleaseRecord)
     watch = FileOf("watch.json", WatchStateRecord)
+    #: The list of the pages beside it, newest first.
+    docs_index = FileOf(f"{DATA_DOCS}/index.html", Html)
+
+    def docs_page(self, page: str) -> StoredFile[Html]:
+        """Return the page of one validation by a gate: its time, run, suite and verdict."""
+        return StoredFile(self, f"{DATA_DOCS}/{page}", Html)
+
+    def sketch(self, made: str, day: date | str) -> StoredFile[Sketch]:
+        """Return the sketch of one UTC day. Its folder is named by how it was made.
+
+        The name is short for all that a sketch depends on besides the day.
+        """
+        return StoredFile(self, f"{SKETCHES}/{made}/{day}.npz", Sketch)
+
+    def sketch_folders(self) -> list[str]:
+        """List the folders of sketches."""
+        return self._store.names(SKETCHES)
+
+    def sketched_days(self, made: str) -> list[str]:
+        """List the days that have a sketch in such a folder, ascending."""
+        return self._listed(f"{SKETCHES}/{made}", ".npz")
 
     def window(self, end: date | str) -> StoredFile[WindowRecord]:
         """Return the record of the window that ends before that day."""
@@ -232,7 +254,7 @@ class RegistryFiles(Folder):
         """List the names of the jobs that have left such an error."""
         return self._listed(JOB_ERRORS)
 
-    def _listed(self, folder: str) -> list[str]:
-        """List the JSON files of a folder by what names them."""
+    def _listed(self, folder: str, ending: str = ".json") -> list[str]:
+        """List the files of a folder that end so, by what names them."""
         names = self._store.names(folder)
-        return [n.removesuffix(".json") for n in names if n.endswith(".json")]
+        return [n.removesuffix(ending) for n in names if n.endswith(ending)]

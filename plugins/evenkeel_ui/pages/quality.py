@@ -9,9 +9,10 @@ from airflow.api_fastapi.common.db.common import SessionDep
 from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import HTMLResponse
 
-from evenkeel.quality.data_docs import FOLDER, Page, pages
+from evenkeel.quality.data_docs import Page, pages
 from evenkeel.quality.history import History, gates, over_epochs
 from evenkeel.registry.files.records import ExpectationRecord, GateRecord
+from evenkeel.registry.files.run_files import DATA_DOCS
 from evenkeel.registry.profiles import run_names
 from evenkeel_ui.access import ReadableTable, User
 from evenkeel_ui.airflow_runs import runs
@@ -116,7 +117,7 @@ def _history_by(numbers: Sequence[int]) -> dict[str, Callable[[History], Any]]:
     return first | {str(n): of_epoch(place) for place, n in enumerate(numbers)}
 
 
-@router.get(f"/{FOLDER}/{{name}}", response_class=HTMLResponse)
+@router.get(f"/{DATA_DOCS}/{{name}}", response_class=HTMLResponse)
 def data_docs(
     request: Request, found: ReadableTable, user: User, session: SessionDep, name: str
 ) -> HTMLResponse:
@@ -132,8 +133,8 @@ def data_docs(
             403, "This page names runs that you may not see. Airflow's rights decide."
         )
     try:
-        home = request.url.path.rsplit(f"/{FOLDER}/", 1)[0]
+        home = request.url.path.rsplit(f"/{DATA_DOCS}/", 1)[0]
         links = {found.spec.table: home, "Data quality": f"{home}/quality"}
-        return document(request, store.read(f"{FOLDER}/{name}"), links)
+        return document(request, store.read(f"{DATA_DOCS}/{name}"), links)
     except FileNotFoundError:
         raise HTTPException(404, "There are no Data Docs yet: no checks have run.") from None

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import inspect
+import io
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
+import numpy as np
 from pydantic import TypeAdapter
 
 from evenkeel.registry.files import run_files as files
 from evenkeel.registry.files.folder import Folder
 from evenkeel.registry.files.stored_file import FileModel, FileOf, StoredFile
+from partitioning.function.function import KeyColumn
+from partitioning.workload.profile import Profile, Sketch, profile_of_keys
 from setup.docs.reference.markdown import code, comment, fields, page, summary, table
 from setup.docs.reference.schemas import type_of
 
@@ -31,7 +36,45 @@ _NAMES: dict[str, Any] = {
     "end": "DAY",
     "job": "JOB",
     "name": "NAME",
+    "made": "MADE",
+    "day": "DAY",
+    "page": "TIME.RUN.SUITE.VERDICT.html",
     "run": "RUN",
+}
+#: An example of each kind of .npz file. Every axis has a length of its own.
+_KEYS = np.arange(3)
+_PROFILE = replace(
+    profile_of_keys((KeyColumn("key", "string"),) * 4, _KEYS, np.ones(3), 5), window=("", "")
+)
+_EXAMPLES: dict[type[Profile | Sketch], Profile | Sketch] = {
+    Profile: _PROFILE,
+    Sketch: replace(_PROFILE.sketch(), hours=np.zeros(24)),
+}
+_AXES = {2: "2", 3: "K", 4: "C", 5: "S", 24: "24"}
+_LOAD = "load: rows, or the unit of the spec's `load`"
+#: Array of an .npz file -> what it means, and its unit. `Sketch.` before it: in sketches alone.
+_ARRAYS = {
+    "key_names": ("the key's columns, in order", "name"),
+    "key_types": ("type of each column", "a key type of the spec"),
+    "load": ("load of each slot, heavy keys included", _LOAD),
+    "bytes": ("state of each slot, heavy keys included", "bytes"),
+    "rows": (
+        "in a profile: state of each slot, heavy keys included; in a sketch: its input",
+        "rows",
+    ),
+    "heavy": ("hash of each heavy key, ascending", "xxhash64"),
+    "heavy_load": ("load of each heavy key", _LOAD),
+    "heavy_bytes": ("state of each heavy key, copies included", "bytes"),
+    "heavy_rows": ("state of each heavy key, copies included", "rows"),
+    "heavy_names": ("how a person writes each heavy key", "text"),
+    "heavy_copy_bytes": ("one copy of what build sides hold of each heavy key", "bytes"),
+    "heavy_copy_rows": ("one copy of what build sides hold of each heavy key", "rows"),
+    "error": ("no key has more load that is not listed here", _LOAD),
+    "window": ("first day, and the day after the last; empty: no time column", "ISO date"),
+    "events": ("input of the window", "rows"),
+    "chance": ("how far a channel's load may be off by chance; 0: not known", "part of fair share"),
+    "uncertain": ("why the load may be far from what comes; empty: nothing is known", "text"),
+    "hours": ("load of each hour of the UTC day; of length 0: not known", _LOAD),
 }
 #: How docstrings of functions begin that name a file.
 _UNSAID = re.compile(r"^Return (the file (with |that )?)?")
@@ -65,12 +108,25 @@ def page_text() -> str:
         "Files of the registry",
         "The registry of a table is one folder or URL. All files are written whole. JSON files "
         "may have more fields, of later releases. Readers ignore these. "
-        "[registry.schema.json](registry.schema.json) is the JSON schema of all.",
+        "[registry.schema.json](registry.schema.json) is the JSON schema of the JSON files. Files "
+        "that end with `.npz` hold NumPy arrays, without pickle. "
+        "[Their arrays](#arrays-of-profile) are listed, too.",
         *(
             f"## {heading}\n\nIn `{place or 'REGISTRY/'}`:\n\n{_listed(found[folder])}"
             for folder, (place, heading) in _FOLDERS.items()
         ),
+        *(_arrays_part(kind) for kind in _EXAMPLES),
     )
+
+
+def places() -> list[str]:
+    """List every file as its path in the registry. Words in capitals stand for a value."""
+    return [
+        folder + file.name
+        for kind, (there, _) in _FOLDERS.items()
+        for folder in there.split(" and ")
+        for file in files_of(kind)
+    ]
 
 
 def fields_page() -> str:
@@ -84,6 +140,39 @@ def fields_page() -> str:
     )
 
 
+def arrays(kind: type[Profile | Sketch]) -> list[list[str]]:
+    """Return name, type, shape, meaning and unit of each array in an .npz file of that kind.
+
+    Name, type and shape are those that the code writes. Lengths in the example tell the axes apart.
+
+    Raises
+    ------
+    KeyError : an array that is written has no text in `_ARRAYS`
+    """
+    with np.load(io.BytesIO(_EXAMPLES[kind].to_bytes())) as found:
+        return [
+            [
+                code(name),
+                "text" if values.dtype.kind == "U" else str(values.dtype),
+                ", ".join(_AXES[length] for length in values.shape) or "one value",
+                *(_ARRAYS.get(f"{kind.__name__}.{name}") or _ARRAYS[name]),
+            ]
+            for name, values in found.items()
+        ]
+
+
+def _arrays_part(kind: type[Profile | Sketch]) -> str:
+    return "\n\n".join(
+        [
+            f"## Arrays of {kind.__name__}",
+            f"{summary(kind)} S is the number of slots, K of heavy keys, C of key columns. Text is "
+            "Unicode (`<U`). All else is little-endian. Readers leave out the array `surprises` of "
+            "release 0.1.0.",
+            table(["array", "type", "shape", "meaning", "unit"], arrays(kind)),
+        ]
+    )
+
+
 def _listed(found: list[File]) -> str:
     rows = [
         [
@@ -91,11 +180,16 @@ def _listed(found: list[File]) -> str:
             f.about or summary(f.kind),
             f"[{f.kind.__name__}](registry-fields.md#{f.kind.__name__.lower()})"
             if _is_model(f.kind)
-            else "",
+            else _link_of_arrays(f.kind),
         ]
-        for f in sorted(found)
+        for f in sorted(found, key=lambda f: f.name)
     ]
     return table(["file", "what it holds", "fields"], rows)
+
+
+def _link_of_arrays(kind: Any) -> str:
+    name = kind.__name__
+    return f"[arrays](#arrays-of-{name.lower()})" if kind in _EXAMPLES else ""
 
 
 def _is_model(kind: Any) -> bool:

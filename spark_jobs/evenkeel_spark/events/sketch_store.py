@@ -10,18 +10,18 @@ from collections.abc import Iterable, Sequence
 from datetime import date
 
 from evenkeel.registry.epochs import Registry
-from evenkeel.registry.files.run_files import SKETCHES
+from evenkeel.registry.files.stored_file import StoredFile
 from evenkeel.spec.table_spec import TableSpec
 from partitioning.function.canonical import digest
 from partitioning.function.function import KeyColumn
-from partitioning.workload.profile import Sketch, sketch_from_bytes, sketch_to_bytes
+from partitioning.workload.profile import Sketch
 
 
 class Sketches:
     """The stored sketches of one table."""
 
     def __init__(self, registry: Registry, spec: TableSpec, key: Sequence[KeyColumn]) -> None:
-        self._store = registry.store
+        self._files = registry.files
         made = {
             "input": spec.input.model_dump(),
             "key": [[c.name, c.type] for c in key],
@@ -29,7 +29,7 @@ class Sketches:
             "null_keys": spec.null_keys,
             "slots": spec.slots,
         }
-        self._folder = f"{SKETCHES}/{digest(made)[:12]}"
+        self._made = digest(made)[:12]
 
     def read(self, days: Iterable[date]) -> dict[date, Sketch]:
         """Read the stored ones of these days.
@@ -38,22 +38,16 @@ class Sketches:
         ------
         DamagedError : a file is torn
         """
-        stored = set(self._store.names(self._folder))
-        return {
-            day: sketch_from_bytes(
-                self._store.read(self._file(day)), self._store.path(self._file(day))
-            )
-            for day in days
-            if f"{day}.npz" in stored
-        }
+        stored = set(self._files.sketched_days(self._made))
+        return {day: self._file(day).read() for day in days if f"{day}" in stored}
 
     def write(self, day: date, sketch: Sketch) -> None:
         """Store or replace the sketch of a day."""
-        self._store.write(self._file(day), sketch_to_bytes(sketch))
+        self._file(day).write(sketch)
 
     def remove(self, day: date) -> None:
         """Remove the sketch of a day, if there is one."""
-        self._store.remove(self._file(day))
+        self._file(day).remove()
 
-    def _file(self, day: date) -> str:
-        return f"{self._folder}/{day}.npz"
+    def _file(self, day: date) -> StoredFile[Sketch]:
+        return self._files.sketch(self._made, day)

@@ -24,6 +24,7 @@ from evenkeel_spark.migration.verify import verify
 from evenkeel_spark.tables.delta import constraints
 from partitioning.planning.decide import Decision
 from partitioning.workload.profile import Profile
+from tests.support.docs.registry_page import unlisted
 from tests.support.raw_json import write_json
 
 KEYS = ["HOT", "D000", "D001", "D002"]
@@ -43,6 +44,11 @@ def test_its_epochs_plans_and_profiles_open(old: Table) -> None:
         assert plan.digest == registry.epoch(number).plan_digest
         assert registry.published(number, plan.digest)
     assert newest_profile(old.registry).profile.events == 1510
+
+
+def test_its_files_are_those_that_the_reference_lists(old: Table) -> None:
+    # An array that 0.1.0 wrote and nothing reads.
+    assert set(unlisted(Path(old.registry.url))) == {"profile.npz: surprises (float64)"}
 
 
 def test_its_runs_open(old: Table, spec_path: str) -> None:

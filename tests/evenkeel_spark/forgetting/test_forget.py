@@ -80,9 +80,9 @@ def test_the_rows_go_with_the_files_that_hid_them(
 
 def named(sketch: Path) -> list[str]:
     from evenkeel.registry.store import Store
-    from partitioning.workload.profile import sketch_from_bytes
+    from partitioning.workload.profile import Sketch
 
-    return list(sketch_from_bytes(Store(str(sketch.parent)).read(sketch.name)).heavy_names)
+    return list(Sketch.from_bytes(Store(str(sketch.parent)).read(sketch.name)).heavy_names)
 
 
 def test_composite_keys_with_nulls_and_separators_go(

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from evenkeel.registry.files.run_files import (
+    DATA_DOCS,
     JOB_ERRORS,
     MOVING,
     SKETCHES,
@@ -22,7 +23,7 @@ from evenkeel.registry.files.stored_file import FileOf
 ROOT = Path(__file__).resolve().parents[3]
 DOOR = "evenkeel/registry/files/run_files.py"
 #: Folders of the registry whose files are named by a digest, a day, a run or a job.
-FOLDERS = {JOB_ERRORS, MOVING, SKETCHES, SPEC_CHANNELS, WINDOWS}
+FOLDERS = {DATA_DOCS, JOB_ERRORS, MOVING, SKETCHES, SPEC_CHANNELS, WINDOWS}
 
 
 def names() -> set[str]:

@@ -94,9 +94,8 @@ class IcebergTable:
 
     def properties(self) -> dict[str, str]:
         """Return the properties."""
-        return {
-            r["key"]: r["value"] for r in self.spark.sql(f"SHOW TBLPROPERTIES {self.sql}").collect()
-        }
+        rows = self.spark.sql(f"SHOW TBLPROPERTIES {self.sql}").collect()
+        return {r["key"]: r["value"] for r in rows}
 
     def partitions(self) -> list[str]:
         """Return the partition fields, such as `days(at)`, in order."""
@@ -251,8 +250,8 @@ class IcebergTable:
         def once() -> None:
             if self.epoch() is not None:
                 return
-            names = [slot_column(epoch), CHANNEL]
-            names = [name for name in names if name not in self.schema().names]
+            there = self.schema().names
+            names = [n for n in (slot_column(epoch), CHANNEL) if n not in there]
             # Spark's SQL gives a new column of an Iceberg table no default, and makes it nullable.
             found = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(
                 self.spark._jsparkSession, self.name
@@ -262,7 +261,6 @@ class IcebergTable:
             change = found.updateSchema()
             for name in names:
                 change = change.addRequiredColumn(name, kind, "Evenkeel's", unplaced)
-            for name in names:
                 change = change.updateColumnDefault(name, None)
             change.commit()
 
