@@ -211,10 +211,9 @@ def above(table: Table) -> str | None:
     channels = max(len(table.epoch(n).function.channels) for n in numbers)
     most = stated(channels, spec.slots, spec.keep + 1, spec.window, len(numbers))
     registry, states = Path(spec.registry), [Path(part.path) for part in spec.state.values()]
-    sizes = [
-        (registry, size(registry), REST + len(numbers) * EPOCH),
-        *((p, size(p), most.get(p.name, OTHER)) for p in registry.iterdir() if p.is_dir()),
-    ]
+    # Parts first: their name says more than that of the whole.
+    sizes = [(p, size(p), most.get(p.name, OTHER)) for p in registry.iterdir() if p.is_dir()]
+    sizes.append((registry, size(registry), REST + len(numbers) * EPOCH))
     for path in states:
         log = path / "_delta_log"
         rows = size(path) - size(log)
