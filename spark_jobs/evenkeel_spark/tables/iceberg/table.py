@@ -250,8 +250,7 @@ class IcebergTable:
         def once() -> None:
             if self.epoch() is not None:
                 return
-            there = self.schema().names
-            names = [n for n in (slot_column(epoch), CHANNEL) if n not in there]
+            names = [n for n in (slot_column(epoch), CHANNEL) if n not in self.schema().names]
             # Spark's SQL gives a new column of an Iceberg table no default, and makes it nullable.
             found = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(
                 self.spark._jsparkSession, self.name
@@ -261,6 +260,7 @@ class IcebergTable:
             change = found.updateSchema()
             for name in names:
                 change = change.addRequiredColumn(name, kind, "Evenkeel's", unplaced)
+            for name in names:
                 change = change.updateColumnDefault(name, None)
             change.commit()
 
