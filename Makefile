@@ -35,7 +35,7 @@ test: setup lint .venv/docs/.installed ## lint, then all tests but the slow ones
 	@setup/chromium.sh
 	@$(IN_ENV) exec $(PYTEST) -m "not slow" $(ARGS)
 
-test-slow: setup .venv/docs/.installed ## the slow tests, which CI runs, too: whole matrices of crashes, races and writers
+test-slow: setup .venv/docs/.installed ## the slow tests (an hour and more): whole matrices of crashes, races, writers and installations
 	@setup/chromium.sh
 	@$(IN_ENV) exec $(PYTEST) -m slow $(ARGS)
 
