@@ -99,6 +99,9 @@ WHERE_WE_LOSE = {
         r"forecast\*\* `decide` has at most (?P<aim>[\d.]+) on \d+ sets(?s:.{1,80}?)"
         rf"It is worst on\s+weekdays \({NUMBER}\)",
     ),
+    "sets, of 24, on which a stale forecast costs more than twice that least": Place(
+        "unseen", rf"`decide` is on {NUMBER} sets \(\*\*missed\*\*\)"
+    ),
     "a hot key that moves in each window: imbalance over `mixed`, at most": Place(
         "unseen", rf"\| YCSB latest \| \*\*\+{NUMBER} ±"
     ),
