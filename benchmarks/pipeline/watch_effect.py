@@ -269,7 +269,7 @@ def main() -> None:
     )
     parser.add_argument("--loud", action="store_true", help="print the output of each job")
     options = parser.parse_args()
-    spark = session("watch benchmark", spark_sql_shuffle_partitions="4")
+    spark = session("watch benchmark", **{"spark.sql.shuffle.partitions": "4"})
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "events").mkdir()

@@ -17,7 +17,6 @@ events of a key before that shuffle, so only an aggregation that it cannot combi
 from __future__ import annotations
 
 import argparse
-import os
 import statistics
 import tempfile
 from collections.abc import Callable
@@ -64,9 +63,7 @@ def measured(
 
 def on_one_core(name: str) -> SparkSession:
     """Start Spark on one core, whatever the defaults of this machine say."""
-    arguments = os.environ["PYSPARK_SUBMIT_ARGS"]
-    os.environ["PYSPARK_SUBMIT_ARGS"] = f"--master local[1] {arguments}"
-    return session(name)
+    return session(name, **{"spark.master": "local[1]"})
 
 
 def grouped(spark: SparkSession, events: DataFrame) -> float:

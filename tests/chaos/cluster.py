@@ -27,19 +27,17 @@ from tests.chaos.sessions import start
 from tests.conftest import World
 
 #: Spark's own cluster for its tests: a master and workers in the driver, executors outside.
-SUBMIT = (
-    "--master local-cluster[2,1,512] --conf spark.executor.memory=512m "
-    "--conf 'spark.executor.extraJavaOptions=-XX:+UseSerialGC -XX:TieredStopAtLevel=1' "
-    "pyspark-shell"
-)
+TWO_EXECUTORS = {
+    "spark.master": "local-cluster[2,1,512]",
+    "spark.executor.memory": "512m",
+    "spark.executor.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+}
 
 
 def main() -> None:
     """Run each case as it is asked."""
     _move_home(Path(os.environ["SPARK_LOCAL_DIRS"]) / "home")
-    # As spark-submit is told: this machine's defaults name another master.
-    os.environ["PYSPARK_SUBMIT_ARGS"] = SUBMIT
-    spark = start()
+    spark = start(**TWO_EXECUTORS)
     for line in sys.stdin:
         folder, step, at, kind, seconds = json.loads(line)
         _await_both(spark)

@@ -24,9 +24,9 @@ ROOT = Path(__file__).resolve().parents[2]
 DAY = 86400
 
 
-def start() -> SparkSession:
-    """The jobs' session on two local cores, for tables of some hundred rows."""
-    made = session("evenkeel chaos", **{"spark.master": "local[2]"})
+def start(**conf: str) -> SparkSession:
+    """The jobs' session for tables of some hundred rows: on two local cores, or as conf says."""
+    made = session("evenkeel chaos", **{"spark.master": "local[2]", **conf})
     # What fails here fails on purpose: no stack traces of it.
     made.sparkContext.setLogLevel("OFF")
     return made

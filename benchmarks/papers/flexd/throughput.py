@@ -157,9 +157,7 @@ def flexd(spark: SparkSession, streams: Mapping[float, Sequence[Sample]]) -> Non
 def main(quick: bool = False) -> None:
     rows, namings, fewer = (QUICK, 1, 1) if quick else (ROWS, NAMINGS, FEWER)
     spark = session(
-        "throughput",
-        spark_master="local[1]",
-        spark_sql_adaptive_enabled="false",
+        "throughput", **{"spark.master": "local[1]", "spark.sql.adaptive.enabled": "false"}
     )
     with tempfile.TemporaryDirectory() as folder:
 

@@ -78,7 +78,7 @@ def costs(spark: SparkSession, rows: int, batches: int) -> np.ndarray:
 
 
 def main(batches: int = BATCHES, *sizes: int) -> None:
-    spark = session("watch cost", spark_sql_shuffle_partitions="4")
+    spark = session("watch cost", **{"spark.sql.shuffle.partitions": "4"})
     print(f"Seconds a micro-batch, median of {batches}, {CHANNELS} channels, {KEYS:,} keys (7.9)")
     print(f"{'rows':>10}{'fold':>8}{'look':>8}{'look over fold':>24}   paper")
     for rows in sizes or ROWS:

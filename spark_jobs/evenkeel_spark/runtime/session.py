@@ -66,7 +66,7 @@ def own_spark(name: str, **extra: str) -> SparkSession:
     Parameters
     ----------
     name : of the application in the Spark UI
-    extra : further conf, with underscores for dots; spark-submit's conf takes precedence
+    extra : further conf, which wins over that of spark-submit and of spark-defaults.conf
 
     Raises
     ------
@@ -89,9 +89,9 @@ def own_spark(name: str, **extra: str) -> SparkSession:
         raise
     conf = SparkConf()
     conf.setIfMissing("spark.app.name", name)
-    for key, value in {**_DEFAULTS, **{k.replace("_", "."): v for k, v in extra.items()}}.items():
+    for key, value in _DEFAULTS.items():
         conf.setIfMissing(key, value)
-    for key, value in _FIXED.items():
+    for key, value in {**extra, **_FIXED}.items():
         conf.set(key, value)
     conf.set("spark.sql.extensions", _with_delta(conf.get("spark.sql.extensions", "") or ""))
     if (conf.get("spark.master", "local") or "").startswith("local"):

@@ -69,6 +69,25 @@ def test_the_tests_run_in_the_jobs_own_session(spark):
 
 
 @pytest.mark.spark
+def test_a_callers_conf_wins_over_that_of_the_machine(tmp_path: Path):
+    """Benchmarks on one core say so: set-up's defaults name all cores."""
+    (tmp_path / "apart.py").write_text(
+        "from evenkeel_spark.runtime.session import session\n"
+        'conf = {"spark.master": "local[1]", "spark.sql.shuffle.partitions": "5"}\n'
+        'made = session("apart", **conf)\n'
+        "print(made.sparkContext.defaultParallelism, made.conf.get(list(conf)[1]))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, str(tmp_path / "apart.py")],
+        env={**os.environ, **environment(), "PYTHONPATH": f"{ROOT / 'spark_jobs'}:{ROOT}"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.stdout.split() == ["1", "5"], done.stderr
+
+
+@pytest.mark.spark
 @pytest.mark.parametrize(
     ("jar", "said"),
     [
