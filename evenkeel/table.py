@@ -121,7 +121,7 @@ class Table:
 
     def _may_be_newer(self, spark: SparkSession, part: StateTable, epoch: Epoch) -> bool:
         """Return whether the newest rows may be placed by another epoch than the current one."""
-        if part.plain:
+        if part.plain or self.spec.iceberg:
             # Its rows are read as they are.
             return False
         if part.copied and self.spec.split is not None:

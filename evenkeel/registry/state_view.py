@@ -113,7 +113,8 @@ def one_row_a_key(
     every : merge the rows of all keys, with a shuffle, because another function may have split
         some
     """
-    if table.plain:
+    if table.plain or table.format == "iceberg":
+        # Keys of Iceberg tables are never split.
         return f"SELECT {', '.join(quoted(n) for n in kinds if n != CHANNEL)} FROM {source}"
     key = [quoted(c.name) for c in function.key]
     shown = [quoted(SLOT), *key, *map(quoted, table.columns)]

@@ -91,9 +91,7 @@ class StateTable(Strict):
         description="folder of the Delta table, relative to the spec's folder; of an Iceberg "
         "table, its name with catalog and namespace, such as `lake.sales.orders`"
     )
-    format: Literal["delta", "iceberg"] = Field(
-        "delta", description="how it is stored; iceberg: with `rows` only"
-    )
+    format: Literal["delta", "iceberg"] = Field("delta", description="how it is stored")
     columns: dict[Name, StateColumn] = Field(
         {}, description="state columns that Evenkeel makes from events; none: give `rows`"
     )
@@ -120,8 +118,6 @@ class StateTable(Strict):
         return self
 
     def _check_iceberg(self) -> None:
-        if not self.rows:
-            raise ValueError("format: iceberg is for tables of yours; give `rows`")
         if self.partitions:
             raise ValueError("partitions: an Iceberg table keeps those that it has; leave it out")
         if not re.fullmatch(r"[^./`]+(\.[^./`]+){2,}", self.path):

@@ -29,8 +29,8 @@ from partitioning.strategies.options import check_options, production_problem
 
 #: Columns that Evenkeel adds to every state table.
 CHANNEL, SLOT = "channel", "slot"
-#: Fields for Delta tables. Rows of Iceberg tables move on a branch, so no move is in parts.
-DELTA_ONLY = {"batch", "batch_files", "rate", "rate_rows", "fence"}
+#: Fields for Delta tables. Rows of Iceberg tables move in one commit, and no key is split there.
+DELTA_ONLY = {"batch", "batch_files", "rate", "rate_rows", "fence", "split", "watch"}
 #: Most channels of a spec. Loads, shares and charts are arrays of this length.
 MAX_CHANNELS = 100_000
 

@@ -37,6 +37,15 @@ REWRITE_ATTEMPTS = 3
 _MAX_ROWS_SETTING = "spark.sql.files.maxRecordsPerFile"
 
 
+def made_from_columns(spec: TableSpec) -> InputError:
+    """Return the error of a spec whose tables Evenkeel makes itself."""
+    return InputError(
+        "its state tables have columns: Evenkeel makes them itself",
+        f"spec of {spec.table}",
+        "Run bootstrap; or give `rows` in place of `columns`",
+    )
+
+
 def adopt(spark: SparkSession, table: Table, dry_run: bool = False) -> list[Survey]:
     """Adopt the tables of a spec by the current epoch, and publish epoch 0 if there is none.
 
@@ -56,11 +65,7 @@ def adopt(spark: SparkSession, table: Table, dry_run: bool = False) -> list[Surv
     """
     spec = table.spec
     if not spec.plain:
-        raise InputError(
-            "its state tables have columns: Evenkeel makes them itself",
-            f"spec of {spec.table}",
-            "Run bootstrap; or give `rows` in place of `columns`",
-        )
+        raise made_from_columns(spec)
     spark = own_session(spark)
     function = function_to_adopt_by(spark, table)
     waiting = [n for n in spec.state if not _adopted(spark, table, n, function)]

@@ -58,7 +58,7 @@ def release(
     spec, spark = table.spec, own_session(spark)
     for name, part in spec.state.items():
         if not part.plain:
-            raise _made_by_us(name, part.path)
+            raise made_by_us(name, part.path)
     found = [n for n in spec.state if _may_release(spark, table, n, drop_columns, registry_lost)]
     for name in found:
         what = "its constraint, properties" + (", slot and channel" if drop_columns else "")
@@ -98,12 +98,13 @@ def _may_release(
         raise InputError(f"belongs to table {owner!r}", f"{name} ({path})", "Correct the path")
     # A spec can be edited: the table itself knows who made it.
     if ROWS_PROPERTY not in properties:
-        raise _made_by_us(name, path)
+        raise made_by_us(name, path)
     _check_registry(spark, table, name, properties.get(state.REGISTRY_PROPERTY), registry_lost)
     return True
 
 
-def _made_by_us(name: str, path: str) -> InputError:
+def made_by_us(name: str, path: str) -> InputError:
+    """Return the error of a table that bootstrap has made."""
     return InputError(
         "Evenkeel made it: without its placement, a split key counts several times",
         f"{name} ({path})",

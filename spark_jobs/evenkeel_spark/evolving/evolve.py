@@ -147,6 +147,12 @@ def survey(spark: SparkSession, table: Table, intent: Intent) -> Evolution:
             f"spec of {spec.table}",
             "Change them by ALTER TABLE as you like, but for slot, channel and the key",
         )
+    if spec.iceberg:
+        raise InputError(
+            "expected Delta tables, found Iceberg tables, which evolve does not change yet",
+            f"spec of {spec.table}",
+            "Set the columns back; or bootstrap another table by the new ones",
+        )
     function = table.epoch().function
     tables = find_tables(spark, table, intent, function)
     kept = spec.model_copy(update={"state": {name: spec.state[name] for name in tables.kept}})

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from evenkeel.registry.epochs import TableVersion
 from evenkeel.spec.table_spec import CHANNEL, SLOT, TableSpec
 from evenkeel.table import Table
-from evenkeel_spark.adoption.adopt import function_to_adopt_by
+from evenkeel_spark.adoption.adopt import function_to_adopt_by, made_from_columns
 from evenkeel_spark.adoption.row_tasks import by_slot_range, tasks_of
 from evenkeel_spark.iceberg.placing import count_misplaced, name_column, place
 from evenkeel_spark.iceberg.survey import IcebergSurvey, survey_table
@@ -64,6 +64,8 @@ def adopt(spark: SparkSession, table: Table, dry_run: bool = False) -> list[Iceb
     FenceError : others commit to a table while it is rewritten, again and again
     """
     spec = table.spec
+    if not spec.plain:
+        raise made_from_columns(spec)
     function = function_to_adopt_by(spark, table)
     waiting = {}
     for name in spec.state:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -17,6 +18,7 @@ from evenkeel_spark.tables.iceberg.checks import (
 )
 from evenkeel_spark.tables.iceberg.table import BRANCHES, IcebergTable
 from evenkeel_spark.tables.membership import table_in_errors
+from evenkeel_spark.windows.iceberg.notes import renew_note
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.sql import quoted
 
@@ -41,6 +43,9 @@ def steps(spark: SparkSession, table: Table) -> Iterator[tuple[str, Callable[[],
     for name, one in tables.items():
         yield f"{name}, late rows", partial(_place, one, table_in_errors(spec, name), function)
         yield f"{name}, files", partial(_rewrite, one)
+        if not spec.plain:
+            # Before the snapshots that tell it are removed.
+            yield f"{name}, windows", partial(renew_note, table, name, one, time.time())
         yield f"{name}, snapshots", partial(_expire, one, spec.keep)
 
 

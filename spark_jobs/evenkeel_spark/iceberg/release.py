@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from evenkeel.registry.files.records import ReleaseRecord
 from evenkeel.spec.table_spec import CHANNEL, SLOT, TableSpec
 from evenkeel.table import Table
+from evenkeel_spark.adoption.release import made_by_us
 from evenkeel_spark.iceberg.placing import slot_name
 from evenkeel_spark.migration.fence import crash_point
 from evenkeel_spark.runtime.command import say
@@ -49,6 +50,9 @@ def release(
     FenceError : a rebalance is under way
     """
     spec, registry = table.spec, table.registry
+    for name, part in spec.state.items():
+        if not part.plain:
+            raise made_by_us(name, part.path)
     check_no_run_moves(spec, registry)
     found = {name: iceberg_table(spark, spec, name) for name in spec.state}
     for name, one in found.items():

@@ -1,8 +1,8 @@
 """Apply a window: each channel folds its keys' events into the state tables, exactly once.
 
-Delta's transaction id lets only one window follow a state, so a second run of a window changes
-nothing, even one that a crash left between two tables; see `applied_windows`. Leaves
-windows/END.json: what each channel measured.
+Delta's transaction id lets only one window follow a state, and so does a branch on Iceberg. A
+second run of a window changes nothing, even one that a crash left between two tables; see
+`applied_windows`. Leaves windows/END.json: what each channel measured.
 """
 
 from __future__ import annotations
@@ -36,12 +36,14 @@ from evenkeel_spark.forgetting.meanwhile import check_none_forgotten
 from evenkeel_spark.runtime.command import parser, run_job, say
 from evenkeel_spark.runtime.retry import retry_on_conflict
 from evenkeel_spark.runtime.task_metrics import job_group, stages
-from evenkeel_spark.tables.delta import commits, constraints, state
-from evenkeel_spark.tables.delta.preflight import check_tables
+from evenkeel_spark.tables.delta import commits, state
 from evenkeel_spark.tables.delta.write_session import own_session
 from evenkeel_spark.windows import applied_windows, window_notes
+from evenkeel_spark.windows.delta_windows import DeltaWindows
+from evenkeel_spark.windows.iceberg.merging import add_window
+from evenkeel_spark.windows.iceberg.notes import note_until
+from evenkeel_spark.windows.iceberg.snapshots import IcebergWindows
 from evenkeel_spark.windows.kept_types import check_kept
-from evenkeel_spark.windows.window_inputs import check_events
 from evenkeel_spark.windows.window_merge import SeveralRowsError, gather, merge_window
 from partitioning.errors import InputError
 from partitioning.function.function import PartitioningFunction
@@ -49,6 +51,8 @@ from partitioning.function.function import PartitioningFunction
 #: Times to merge rows of a key that writers append just before the MERGE. More: it waits longer
 #: for such writers.
 GATHERS = 5
+#: Adds a folded window to one state table, as `_merge_until_in` does.
+MergeInto = Callable[..., None]
 
 
 def window_state(events: DataFrame, spec: TableSpec, function: PartitioningFunction) -> DataFrame:
@@ -127,18 +131,17 @@ def apply_window(
             "Give an end after the start: the end is the day after the last",
         )
     file = table.registry.files.window(end)
-    check_tables(spark, spec)
-    waiting = applied_windows.waiting(spark, table, start, end, allow_gap)
+    tables, merge_into = _port(spark, table)
+    tables.check()
+    waiting = applied_windows.waiting(tables, table, start, end, allow_gap)
     if not waiting and (known := file.find()) is not None:
         say(f"the window from {start} to {end} is applied already: nothing to do")
         return known
     function = table.epoch().function
-    constraints.check_admits(spark, spec, function)
+    tables.check_admits(function)
     events = read_events(spark, spec, function)
-    check_events(spark, spec, waiting, events, function)
-    refuse_null_times(events, spec)
-    events = without_null_keys(between(events, spec, start, end), spec)
-    window = check_kept(spark, spec, window_state(events, spec, function)).persist()
+    tables.check_events(waiting, events, function)
+    window = _fold(events, spec, function, tables, (start, end)).persist()
     try:
         say(f"window {start} to {end}: routing to {len(function.channels)} channels")
         channels = measure_channels(spark, window, spec, len(function.channels))
@@ -153,7 +156,7 @@ def apply_window(
         for name, there in waiting.items():
             say(f"{name}: merging {rows:,} events")
             merging = time.monotonic()
-            _merge_until_in(spark, table, name, window, function, (start, end), there)
+            merge_into(spark, table, name, window, function, (start, end), there)
             seconds[name] = round(time.monotonic() - merging, 3)
     finally:
         window.unpersist()
@@ -170,6 +173,25 @@ def apply_window(
     return record
 
 
+def _fold(
+    events: DataFrame,
+    spec: TableSpec,
+    function: PartitioningFunction,
+    tables: applied_windows.WindowTables,
+    days: tuple[date, date],
+) -> DataFrame:
+    refuse_null_times(events, spec)
+    events = without_null_keys(between(events, spec, *days), spec)
+    return check_kept(spec, tables.schema, window_state(events, spec, function))
+
+
+def _port(spark: SparkSession, table: Table) -> tuple[applied_windows.WindowTables, MergeInto]:
+    """Return the tables by their format, and how a window is added to one of them."""
+    if table.spec.iceberg:
+        return IcebergWindows(spark, table), add_window
+    return DeltaWindows(spark, table), _merge_until_in
+
+
 def _merge_until_in(
     spark: SparkSession,
     table: Table,
@@ -177,7 +199,7 @@ def _merge_until_in(
     window: DataFrame,
     function: PartitioningFunction,
     days: tuple[date, date],
-    seen: applied_windows.Applied | None,
+    seen: applied_windows.Applied,
 ) -> None:
     """Add a window to a state table, and again if its commits tell that it is not in.
 
@@ -190,16 +212,17 @@ def _merge_until_in(
     ------
     FenceError : a key was forgotten meanwhile; or as for `merge_once`
     """
-    app, first = commits.windows_app(table.spec.table), seen
+    app = commits.windows_app(table.spec.table)
+    there: applied_windows.Applied | None = seen
     meta = {"step": "apply_window", "start": f"{days[0]}", "end": f"{days[1]}"}
-    while seen is not None:
-        mine = {**meta, "epoch": function.epoch, "seen": seen.version}
-        commit = partial(commits.commit_session, spark, app, seen.count + 1, mine)
+    while there is not None:
+        mine = {**meta, "epoch": function.epoch, "seen": there.version}
+        commit = partial(commits.commit_session, spark, app, there.count + 1, mine)
         merge_once(spark, table.spec, name, window, function, commit)
-        seen = applied_windows.check_applied(spark, table, name, *days, seen)
-        if seen is not None and first is not None:
+        there = applied_windows.check_applied(spark, table, name, *days, there)
+        if there is not None:
             path = table.spec.state[name].path
-            check_none_forgotten(spark, path, f"{name} ({path})", first.version)
+            check_none_forgotten(spark, path, f"{name} ({path})", seen.version)
 
 
 def measure_channels(
@@ -233,10 +256,9 @@ def measure_channels(
 
 def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> None:
     if options.holds_until is not None:
-        check_tables(spark, table.spec)
-        window_notes.hold_until(
-            spark, table, options.holds_until, options.of or list(table.spec.state)
-        )
+        _port(spark, table)[0].check()
+        note = note_until if table.spec.iceberg else window_notes.hold_until
+        note(spark, table, options.holds_until, options.of or list(table.spec.state))
         return
     if options.start is None or options.end is None:
         raise InputError(

@@ -20,21 +20,14 @@ from pyspark.sql import functions as F
 
 from evenkeel.registry.epochs import TableVersion
 from evenkeel.registry.files.records import BootstrapRecord
-from evenkeel.spec.table_spec import TableSpec
 from evenkeel.table import Table
-from evenkeel_spark.events.aggregate import EVENTS, exact, fold, of_table
-from evenkeel_spark.events.channel_tasks import PLACE, one_task_a_channel
+from evenkeel_spark.events.aggregate import of_table
 from evenkeel_spark.events.reader import (
-    between,
     day_number,
     need_time,
-    null_key,
     read_events,
     reading,
-    refuse_null_keys,
-    refuse_null_times,
     typed_key,
-    without_null_keys,
 )
 from evenkeel_spark.evolving.command import add_options, run_evolve
 from evenkeel_spark.runtime.command import parser, run_job, say
@@ -48,27 +41,15 @@ from evenkeel_spark.tables.delta.unfinished_table import (
     guard_new,
 )
 from evenkeel_spark.tables.delta.write_session import in_session, own_session
-from partitioning.errors import DamagedError, FenceError, InputError
-from partitioning.function.canonical import digest
-from partitioning.function.function import PartitioningFunction
-from partitioning.function.sql import channel_sql
+from evenkeel_spark.windows.first_state import check_made, made_from, rows_until
+from evenkeel_spark.windows.iceberg.making import bootstrap_iceberg
+from partitioning.errors import FenceError, InputError
 from partitioning.strategies.hashing import first_function
 
 #: Delta's errors, beside its conflicts, for the second of two bootstraps at once.
 _SECOND = ("ALREADY_EXISTS", "NON_EMPTY_LOCATION")
 #: Tries of a bootstrap that another one overtakes. The waits between them grow by 0.2 s each.
 BOOTSTRAP_ATTEMPTS = 5
-
-
-def first_state(events: DataFrame, spec: TableSpec, function: PartitioningFunction) -> DataFrame:
-    """Aggregate events to the state of all tables, with each row's channel.
-
-    Columns are named as in `fold`. A channel's rows share a task and are sorted by slot.
-    """
-    folded = fold(events, spec, function)
-    placed = folded.withColumn(state.CHANNEL, F.expr(channel_sql(function)))
-    together = one_task_a_channel(placed, len(function.channels))
-    return together.sortWithinPartitions(state.CHANNEL, state.SLOT).drop(PLACE)
 
 
 def bootstrap(spark: SparkSession, table: Table, end: date | None = None) -> bool:
@@ -96,9 +77,10 @@ def bootstrap(spark: SparkSession, table: Table, end: date | None = None) -> boo
             "Run adopt",
         )
     spark = own_session(spark)
+    bootstrap_once = bootstrap_iceberg if table.spec.iceberg else _bootstrap
     for attempt in range(BOOTSTRAP_ATTEMPTS):
         try:
-            return _bootstrap(spark, table, end)
+            return bootstrap_once(spark, table, end)
         except (*commits.CONFLICTS, AnalysisException) as error:
             lost = str(error).strip().splitlines()[0]
             if isinstance(error, AnalysisException) and not any(s in lost for s in _SECOND):
@@ -121,23 +103,16 @@ def _bootstrap(spark: SparkSession, table: Table, end: date | None) -> bool:
         return False
     events = read_events(spark, spec)
     function = first_function(typed_key(events, spec), spec.slots, spec.channel_list())
-    made = digest(
-        {
-            "end": end.isoformat() if end else None,
-            "function": function.digest,
-            "input": spec.input.model_dump(),
-            "nulls": [spec.null_keys, spec.null_times],
-            "state": {n: t.model_dump(exclude={"path"}) for n, t in spec.state.items()},
-        }
-    )
+    made = made_from(spec, function, end)
     spent = day_number(end) if end else None
     missing = [name for name in spec.state if not _there(spark, table, name)]
     for name in spec.state:
         if name not in missing:
             check_half_made(spark, table, name, function, spent, _marked_folders(table))
-            _check_made(spark, spec.state[name].path, made)
+            path = spec.state[name].path
+            check_made(state.properties(spark, path), path, made)
     if missing:
-        rows = _rows(events, spec, function, end)
+        rows = rows_until(events, spec, function, end)
         try:
             table.registry.store.check_exclusive()
             paths = sorted({*_marked_folders(table), *(spec.state[name].path for name in missing)})
@@ -185,32 +160,6 @@ def _there(spark: SparkSession, table: Table, name: str) -> bool:
             "Set it back, or remove the folder",
         )
     return True
-
-
-def _check_made(spark: SparkSession, path: str, made: str) -> None:
-    """Refuse a half-made table unless an earlier attempt at this same bootstrap has made it."""
-    if state.properties(spark, path).get(MADE_PROPERTY) != made:
-        raise DamagedError(
-            "holds state of another bootstrap, or of one by an earlier Evenkeel, which published "
-            "no epoch in this registry",
-            path,
-            "Correct the registry in the spec, or remove the folder and bootstrap again",
-        )
-
-
-def _rows(
-    events: DataFrame, spec: TableSpec, function: PartitioningFunction, end: date | None
-) -> DataFrame:
-    """Aggregate the state and persist it. Every event is read once, before anything is written."""
-    if end is None:
-        return first_state(events.limit(0), spec, function)
-    refuse_null_times(events, spec)
-    events = without_null_keys(between(events, spec, None, end), spec)
-    rows = first_state(events, spec, function).persist()
-    with reading(spec), exact(spec.input.path):
-        found = rows.agg(F.sum(F.when(null_key(spec), F.col(EVENTS)))).first()
-    refuse_null_keys(found[0] or 0 if found else 0, spec)
-    return rows
 
 
 def _create(

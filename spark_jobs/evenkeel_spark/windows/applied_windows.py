@@ -9,10 +9,13 @@ windows that have seen one state, only one is added, and Delta skips the others.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date
+from typing import Protocol
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from evenkeel.table import Table
 from evenkeel_spark.runtime.command import say
@@ -20,6 +23,7 @@ from evenkeel_spark.tables.delta import commits, state
 from evenkeel_spark.windows import window_commits
 from evenkeel_spark.windows.ancestry import UnknownError
 from partitioning.errors import InputError
+from partitioning.function.function import PartitioningFunction
 
 _IDS_KEPT = "delta.setTransactionRetentionDuration"
 
@@ -40,8 +44,32 @@ class Applied:
     count: int
 
 
+class WindowTables(Protocol):
+    """The state tables of a spec, in one format, as a window meets them."""
+
+    def check(self) -> None:
+        """Refuse tables that are not as the spec has them."""
+
+    def check_admits(self, function: PartitioningFunction) -> None:
+        """Refuse tables that are under another epoch."""
+
+    def check_events(
+        self, names: Iterable[str], events: DataFrame, function: PartitioningFunction
+    ) -> None:
+        """Refuse an input that tables were not made of."""
+
+    def schema(self, name: str) -> StructType:
+        """Return the columns of a table."""
+
+    def applied(self, name: str) -> Applied:
+        """Return the windows that are in a table."""
+
+    def windows(self, name: str) -> Iterator[tuple[date, date]]:
+        """Yield first day and end of each window in a table, newest first, as far as known."""
+
+
 def waiting(
-    spark: SparkSession, table: Table, start: date, end: date, allow_gap: bool
+    tables: WindowTables, table: Table, start: date, end: date, allow_gap: bool
 ) -> dict[str, Applied]:
     """Find the state tables that the window [start, end) is not in yet, and what is in them.
 
@@ -53,7 +81,7 @@ def waiting(
         never be applied later. Or nothing tells what is in a table
     """
     spec = table.spec
-    found = {name: applied(spark, table, name) for name in spec.state}
+    found = {name: tables.applied(name) for name in spec.state}
     newest = max((a.until for a in found.values() if a.until is not None), default=None)
     missing, same, until, first = {}, False, None, _first_recorded(table)
     for name, there in found.items():
@@ -64,7 +92,7 @@ def waiting(
                 f"the window that ends at {newest} is in {ahead} and not in {name}: a run was "
                 f"broken off, or {name} was brought back",
                 f"{name} ({path})",
-                f"Run this first: {_missed(spark, spec.state[ahead].path, until, newest)}",
+                f"Run this first: {_missed(tables.windows(ahead), until, newest)}",
             )
         waits = until or first
         if waits is not None and waits < start and not allow_gap:
@@ -80,9 +108,8 @@ def waiting(
         elif until < end:
             raise _twice(until, start, end, f"{name} ({path})")
         elif until == end:
-            same = same or start == (
-                window_commits.started(spark, path, end) or _recorded_start(table, end)
-            )
+            began = next((s for s, e in tables.windows(name) if e == end), None)
+            same = same or start == (began or _recorded_start(table, end))
     if until is not None and not missing and not same:
         raise _twice(until, start, end, f"{name} ({path})")
     return missing
@@ -177,9 +204,9 @@ def _check_remembers(spark: SparkSession, path: str, name: str) -> None:
         )
 
 
-def _missed(spark: SparkSession, path: str, until: date | None, newest: date) -> str:
+def _missed(windows: Iterator[tuple[date, date]], until: date | None, newest: date) -> str:
     """Return the arguments for the first window after `until` that another table already has."""
-    known = [w for w in window_commits.windows(spark, path) if until is None or w[1] > until]
+    known = [w for w in windows if until is None or w[1] > until]
     start, end = min(known, default=(until, newest))
     if until is None or start is None:
         return f"--start {start or 'its first day'} --end {end}"

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, SparkSession
+from collections.abc import Callable
+
+from pyspark.sql import DataFrame
 from pyspark.sql.types import ArrayType, DataType, DecimalType, IntegralType, StructType
 
 from evenkeel.spec.custom_merges import merges
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.events.aggregate import of_table
 from evenkeel_spark.events.reader import col
-from evenkeel_spark.tables.delta import state
 from partitioning.errors import InputError
 
 #: Types that another type holds exactly, besides its own.
@@ -47,11 +48,14 @@ def may_keep(stored: DataType, made: DataType, merge: str) -> bool:
     return holds_all(stored, made) or (rounded and merges()[merge].adds)
 
 
-def check_kept(spark: SparkSession, spec: TableSpec, window: DataFrame) -> DataFrame:
+def check_kept(
+    spec: TableSpec, schema: Callable[[str], StructType], window: DataFrame
+) -> DataFrame:
     """Return a window, if no state column would cut its values to its own type.
 
     Parameters
     ----------
+    schema : gives the columns of a state table, by its name in the spec
     window : as `fold` makes it, with the channel
 
     Raises
@@ -59,7 +63,7 @@ def check_kept(spark: SparkSession, spec: TableSpec, window: DataFrame) -> DataF
     InputError : names the column, its type, the one that events make by now, and the table
     """
     for name, table in spec.state.items():
-        stored = state.schema(spark, table.path)
+        stored = schema(name)
         made = of_table(window, spec, name).schema
         for column in (c for c in table.columns if c in stored.fieldNames()):
             kinds = stored[column].dataType, made[column].dataType

@@ -123,11 +123,3 @@ def windows(spark: SparkSession, path: str) -> Iterator[tuple[date, date]]:
                 )
     except UnknownError:
         return
-
-
-def started(spark: SparkSession, path: str, end: date) -> date | None:
-    """Return the first day of the newest window applied, which ends at `end`.
-
-    None: the history no longer reaches back that far.
-    """
-    return next((s for s, e in windows(spark, path) if e == end), None)

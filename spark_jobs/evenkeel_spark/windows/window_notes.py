@@ -33,22 +33,38 @@ def hold_until(spark: SparkSession, table: Table, day: date, names: Iterable[str
     """
     spec = table.spec
     for name in names:
-        if name not in spec.state:
-            raise InputError(f"no state table {name!r}", "--of", f"Known: {', '.join(spec.state)}")
+        check_of(spec, name)
         path = spec.state[name].path
         count = commits.windows_count(spark, path, spec.table)
         version = state.table_version(spark, path)
         known = window_commits.find_committed_windows(spark, path, version)
-        _check_same(known, day, name, path)
+        _check_known(known, day, name, path)
         while known is None or known.back is not None:
             note(spark, spec, name, day, version, count)
             # Without it, a forget has come first and has spent the number: note again.
             count = commits.windows_count(spark, path, spec.table)
             version = state.table_version(spark, path)
             known = window_commits.find_committed_windows(spark, path, version)
-            _check_same(known, day, name, path)
+            _check_known(known, day, name, path)
         say(f"{name}: holds all events before {day}")
-    newest = window_commits.newest_end(spark, [part.path for part in spec.state.values()])
+    forget_later(
+        table, window_commits.newest_end(spark, [part.path for part in spec.state.values()])
+    )
+
+
+def check_of(spec: TableSpec, name: str) -> None:
+    """Refuse the name of no state table."""
+    if name not in spec.state:
+        raise InputError(f"no state table {name!r}", "--of", f"Known: {', '.join(spec.state)}")
+
+
+def forget_later(table: Table, newest: date | None) -> None:
+    """Remove the records of windows that are in no table any more.
+
+    Parameters
+    ----------
+    newest : end of the newest window of all tables; None: it is not known, or there is none
+    """
     for end in table.registry.files.window_ends():
         if newest is not None and end > newest:
             table.registry.files.window(end).remove()
@@ -104,12 +120,23 @@ def note(
         nothing.write.format("delta").mode("append").save(path)
 
 
-def _check_same(
+def _check_known(
     known: window_commits.CommittedWindows | None, day: date, name: str, path: str
 ) -> None:
-    if known is not None and known.until != day:
+    if known is not None:
+        check_said(known.until, day, name, path)
+
+
+def check_said(until: date | None, day: date, name: str, path: str) -> None:
+    """Refuse a day that the table's commits gainsay.
+
+    Raises
+    ------
+    InputError : says up to which day windows are in
+    """
+    if until != day:
         raise InputError(
-            f"its commits tell that windows are applied up to {known.until}, not {day}",
+            f"its commits tell that windows are applied up to {until}, not {day}",
             f"{name} ({path})",
-            f"Go on with --start {known.until}",
+            f"Go on with --start {until}",
         )

@@ -7,6 +7,7 @@ from evenkeel.spec.loading import load_spec
 from partitioning.errors import InputError
 
 ORDERS = {"path": "lake.sales.orders", "format": "iceberg", "rows": "many"}
+MADE = {"path": "lake.sales.o", "format": "iceberg", "columns": {"n": {"merge": "count"}}}
 SPEC = {
     "table": "customers",
     "key": ["customer"],
@@ -30,16 +31,17 @@ def test_a_name_in_a_catalog_is_no_path(tmp_path):
     assert spec.registry == str(tmp_path / "registry")
 
 
+def test_evenkeel_may_make_it_from_events(tmp_path):
+    spec = load(tmp_path, state={"o": MADE})
+    assert spec.iceberg and not spec.plain
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"state": {"orders": {**ORDERS, "path": "sales.orders"}}}, "with catalog and namespace"),
         ({"state": {"orders": {**ORDERS, "path": "../orders"}}}, "with catalog and namespace"),
         ({"state": {"orders": {**ORDERS, "partitions": ["day"]}}}, "keeps those that it has"),
-        (
-            {"state": {"o": {**ORDERS, "rows": None, "columns": {"n": {"merge": "count"}}}}},
-            "iceberg is for tables of yours",
-        ),
         (
             {"state": {"orders": ORDERS, "profiles": {"path": "profiles", "rows": "one"}}},
             "expected one format",
@@ -48,7 +50,9 @@ def test_a_name_in_a_catalog_is_no_path(tmp_path):
         ({"batch": 1000}, "batch: is for Delta tables"),
         ({"rate_rows": 5}, "rate_rows: is for Delta tables"),
         ({"fence": "slot"}, "fence: is for Delta tables"),
-        ({"split": {"by": "day"}}, "split: shares keys"),
+        ({"split": {"by": "day"}}, "split: is for Delta tables"),
+        ({"state": {"o": MADE}, "split": {"by": "day"}}, "split: is for Delta tables"),
+        ({"state": {"o": MADE}, "watch": {}}, "watch: is for Delta tables"),
     ],
 )
 def test_what_delta_alone_has_is_refused(tmp_path, changes, message):

@@ -5,6 +5,7 @@ They need Iceberg's runtime, which there is for Spark 4.1 and not for 4.2: see `
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 
 import pandas as pd
@@ -13,7 +14,8 @@ import yaml
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from tests.conftest import SPEC, World, some_events
+from evenkeel_spark.jobs.bootstrap import bootstrap
+from tests.conftest import SEEN, SPEC, World, some_events
 from tests.support.iceberg.stages import Stages
 
 EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
@@ -77,3 +79,24 @@ def stages(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Sta
     team_in(lake_in(spark, made.now), made.now, events, files=1)
     made.keep("team")
     return made
+
+
+@pytest.fixture
+def fed(lake: SparkSession, tmp_path: Path) -> World:
+    """Events of 14 days, and a spec of two Iceberg tables; nothing is bootstrapped."""
+    made = World(tmp_path)
+    columns = {"totals": SPEC["state"]["totals"]["columns"], "seen": SEEN["columns"]}
+    state = {
+        name: {"path": f"lake.db.{name}", "format": "iceberg", "columns": columns[name]}
+        for name in columns
+    }
+    spec = {**SPEC, "state": state, "trigger": 1.01, "max_imbalance": 1.01}
+    Path(made.spec_path).write_text(yaml.safe_dump(spec, sort_keys=False))
+    return made.write_events(some_events())
+
+
+@pytest.fixture
+def kept(lake: SparkSession, fed: World) -> World:
+    """The same, with state of the first seven days under epoch 0."""
+    assert bootstrap(lake, fed.table, date(2013, 1, 8))
+    return fed

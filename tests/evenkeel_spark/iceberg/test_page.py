@@ -14,7 +14,8 @@ from pyspark.sql import SparkSession
 from tests.support.docs.steps import run
 from tests.support.wheel import ROOT, Venv
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(2400)]
+# Each snippet in a process of its own: minutes.
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(2400)]
 
 
 def test_the_page_does_what_it_says(lake: SparkSession, tmp_path: Path) -> None:

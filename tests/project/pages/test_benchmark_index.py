@@ -94,10 +94,13 @@ WHERE_WE_LOSE = {
     "generated weekdays, where all rivals are better: sum over the last window's": Place(
         "unseen", rf"\| weekdays, N = 10[^|\n]*\|[^|\n]*\|[^|\n]*\| \+{NUMBER} "
     ),
-    "cost of `decide` over the least in hindsight, retail by week": Place(
+    "cost of `decide` over the least in hindsight, weekdays, the worst of 24 sets": Place(
         "unseen",
-        r"keeps the (?P<aim>[\d.]+) that(?s:.{1,60}?)"
-        rf"own it has {NUMBER} on one set \(\*\*missed\*\*\)",
+        r"forecast\*\* `decide` has at most (?P<aim>[\d.]+) on \d+ sets(?s:.{1,80}?)"
+        rf"It is worst on\s+weekdays \({NUMBER}\)",
+    ),
+    "sets, of 24, on which a stale forecast costs more than twice that least": Place(
+        "unseen", rf"`decide` is on {NUMBER} sets \(\*\*missed\*\*\)"
     ),
     "a hot key that moves in each window: imbalance over `mixed`, at most": Place(
         "unseen", rf"\| YCSB latest \| \*\*\+{NUMBER} ±"

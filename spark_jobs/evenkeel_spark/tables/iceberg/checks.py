@@ -11,8 +11,9 @@ from evenkeel.inspect.half_moved import find_half_moved
 from evenkeel.registry.epochs import Registry
 from evenkeel.registry.state_view import iceberg_name
 from evenkeel.spec.table_spec import CHANNEL, TableSpec
+from evenkeel_spark.tables.column_inputs import check_made_of
 from evenkeel_spark.tables.delta.constraints import mend
-from evenkeel_spark.tables.delta.preflight import ROWS_PROPERTY
+from evenkeel_spark.tables.delta.preflight import COLUMNS_PROPERTY, ROWS_PROPERTY, check_columns
 from evenkeel_spark.tables.delta.state import (
     REGISTRY_PROPERTY,
     SLOTS_PROPERTY,
@@ -50,7 +51,13 @@ def adopted_tables(spark: SparkSession, spec: TableSpec) -> dict[str, IcebergTab
         table, where = iceberg_table(spark, spec, name), table_in_errors(spec, name)
         properties = table.properties()
         if (owner := properties.get(TABLE_PROPERTY)) is None:
-            raise InputError("is not adopted", where, f"Run `evenkeel adopt {spec.table}`")
+            if part.plain:
+                raise InputError("is not adopted", where, f"Run `evenkeel adopt {spec.table}`")
+            raise InputError(
+                "expected state that bootstrap has made, found another table",
+                where,
+                "Correct the path in the spec",
+            )
         if owner != spec.table:
             raise InputError(
                 f"is adopted as a table of {owner!r}",
@@ -58,6 +65,15 @@ def adopted_tables(spark: SparkSession, spec: TableSpec) -> dict[str, IcebergTab
                 "Release it there, or correct the spec",
             )
         check_registry(spec, name, properties)
+        if not part.plain:
+            check_columns(name, part, properties, table.schema().names)
+            check_made_of(spec, name, properties)
+        elif COLUMNS_PROPERTY in properties:
+            raise InputError(
+                "expected a table of the team, found state that Evenkeel made from events",
+                where,
+                "Give its columns in the spec",
+            )
         if (rows := properties.get(ROWS_PROPERTY)) != part.rows:
             raise InputError(
                 f"is adopted with rows: {rows}, the spec says rows: {part.rows}",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+
+from pyspark.sql import SparkSession
 
 #: Prefix of what our commits say of themselves in the summary of their snapshot.
 SUMMARY = "evenkeel."
@@ -12,6 +14,11 @@ SUMMARY = "evenkeel."
 FILES_SQL = (
     "SELECT record_count / file_count AS rows, total_data_file_size_in_bytes / file_count AS size, "
     "explode(sequence(1, file_count)) AS file FROM {}.partitions WHERE file_count > 0"
+)
+#: Lists what `IcebergCommit` holds of each commit.
+_COMMITS_SQL = (
+    "SELECT snapshot_id, parent_id, coalesce(summary, map()) AS summary, "
+    "CAST(unix_timestamp(committed_at) AS DOUBLE) AS moment FROM {}.snapshots"
 )
 #: Parts of the messages of a commit that another writer has beaten.
 _LOST = ("CommitFailedException", "ValidationException", "Cannot commit", "not an ancestor")
@@ -25,11 +32,13 @@ class IcebergCommit:
     ----------
     number, parent : its id, and that of the one before; no parent: the first one
     summary : what the commit says of itself
+    moment : when it was made, in seconds since 1970
     """
 
     number: int
     parent: int | None
     summary: Mapping[str, str]
+    moment: float = 0.0
 
     def count(self, name: str) -> int:
         """Return a number of the summary; 0: it has none."""
@@ -40,6 +49,21 @@ class IcebergCommit:
         """The epoch that our move or placement of rows leads to; None: it is another writer's."""
         found = self.summary.get(f"{SUMMARY}epoch")
         return None if found is None else int(found)
+
+
+def commits_back(spark: SparkSession, table: str, head: int) -> Iterator[IcebergCommit]:
+    """Yield the commits that led to a snapshot, newest first, as far as none has expired.
+
+    Parameters
+    ----------
+    table : its name as SQL has it
+    """
+    listed = spark.sql(_COMMITS_SQL.format(table)).collect()
+    by_number = {r[0]: IcebergCommit(*r) for r in listed}
+    at: int | None = head
+    while at in by_number:
+        yield by_number[at]
+        at = by_number[at].parent
 
 
 def beaten(error: Exception) -> bool:

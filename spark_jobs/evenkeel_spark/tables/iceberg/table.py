@@ -22,7 +22,13 @@ from evenkeel.registry.state_view import slot_column as slot_column
 from evenkeel.spec.table_spec import CHANNEL, SLOT
 from evenkeel_spark.tables.delta.state import properties_sql
 from evenkeel_spark.tables.delta.write_session import active_session, own_session
-from evenkeel_spark.tables.iceberg.commits import FILES_SQL, SUMMARY, IcebergCommit, beaten
+from evenkeel_spark.tables.iceberg.commits import (
+    FILES_SQL,
+    SUMMARY,
+    IcebergCommit,
+    beaten,
+    commits_back,
+)
 from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
 from partitioning.errors import FenceError, InputError, SetupError
 from partitioning.function.sql import quoted
@@ -143,21 +149,15 @@ class IcebergTable:
         None: `known` is no ancestor, so the table was rolled back or made again. If some have
         expired, those that are left.
         """
-        listed = self.spark.sql(
-            f"SELECT snapshot_id, parent_id, summary FROM {self.sql}.snapshots"
-        ).collect()
-        by_number = {r[0]: IcebergCommit(r[0], r[1], r[2] or {}) for r in listed}
-        found: list[IcebergCommit] = []
         at: int | None = self.head() if head is None else head
-        while at != known:
-            if at is None:
-                return None
-            if at not in by_number:
-                # It has expired: nobody can tell what was before.
-                return found[::-1]
-            found.append(by_number[at])
-            at = by_number[at].parent
-        return found[::-1]
+        found: list[IcebergCommit] = []
+        for commit in commits_back(self.spark, self.sql, at):
+            if at == known:
+                break
+            found.append(commit)
+            at = commit.parent
+        # If the next one has expired, nobody can tell what was before.
+        return None if at is None else found[::-1]
 
     def descends(self, known: int) -> bool:
         """Return whether main is at a snapshot or has come from it."""

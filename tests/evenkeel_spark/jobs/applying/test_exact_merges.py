@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import datetime
 import decimal
-import re
 from collections.abc import Callable
 from decimal import Decimal
 from functools import reduce
@@ -39,7 +38,6 @@ from tests.support.cases.merged_values import (
     same,
     zeros,
 )
-from tests.support.docs.readme import ROOT
 
 pytestmark = pytest.mark.spark
 decimal.getcontext().prec = 100
@@ -214,32 +212,6 @@ def test_an_overflow_is_an_error_whatever_the_sessions_settings(
         for sql in (total.fold("x", ""), total.every("x")):
             with pytest.raises(Exception, match="cannot merge: the sum of x is more than"):
                 both.select(F.expr(sql)).collect()
-
-
-def test_the_writers_sql_is_exact(other: SparkSession) -> None:
-    """The text of docs/SPLITTING.md, as it stands there."""
-    text = (ROOT / "docs" / "SPLITTING.md").read_text().partition("## Your own writer\n")[2]
-    found = re.search(r"UPDATE SET units = (.*?)\nWHEN NOT MATCHED", text, re.S)
-    assert found is not None
-    told, casts = found[1], re.findall(r"`(try_cast\([^`]*)`", text)
-    assert len(casts) == 2
-    narrow = told.replace("try_add(s.units, w.units)", f"try_add({', '.join(casts)})")
-    tiny, zero = Decimal("1E-18"), Decimal(0)
-    for sql, kind, cases in (
-        (told, "bigint", [(1, 2, 3), (None, 2, 2), (1, None, 1), (None, None, None)]),
-        (told, "decimal(30,10)", [(tiny * 10**9, tiny * 10**8, Decimal("1.1E-9"))]),
-        (narrow, "decimal(38,18)", [(tiny, tiny, 2 * tiny), (MOST, tiny, MOST + tiny)]),
-        (narrow, "decimal(38,18)", [(None, tiny, tiny), (zero, None, zero)]),
-    ):
-        rows = [((a,), (b,)) for a, b, _ in cases]
-        frame = other.createDataFrame(rows, f"s struct<units {kind}>, w struct<units {kind}>")
-        assert [r[0] for r in frame.select(F.expr(sql)).collect()] == [c for _, _, c in cases]
-    for sql, (kind, a, b) in ((told, OVERFLOWS[0]), (told, OVERFLOWS[2]), (narrow, OVERFLOWS[3])):
-        frame = other.createDataFrame(
-            [((a,), (b,))], f"s struct<units {kind}>, w struct<units {kind}>"
-        )
-        with pytest.raises(Exception, match="units are too many"):
-            frame.select(F.expr(sql)).collect()
 
 
 def test_windows_of_tiny_decimals_add_up_and_an_overflow_writes_nothing(

@@ -1,0 +1,77 @@
+"""The state that a bootstrap begins with, for tables of both formats."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from evenkeel.spec.table_spec import TableSpec
+from evenkeel_spark.events.aggregate import EVENTS, exact, fold
+from evenkeel_spark.events.channel_tasks import PLACE, one_task_a_channel
+from evenkeel_spark.events.reader import (
+    between,
+    null_key,
+    reading,
+    refuse_null_keys,
+    refuse_null_times,
+    without_null_keys,
+)
+from evenkeel_spark.tables.delta import state
+from evenkeel_spark.tables.delta.unfinished_table import MADE_PROPERTY
+from partitioning.errors import DamagedError
+from partitioning.function.canonical import digest
+from partitioning.function.function import PartitioningFunction
+from partitioning.function.sql import channel_sql
+
+
+def first_state(events: DataFrame, spec: TableSpec, function: PartitioningFunction) -> DataFrame:
+    """Aggregate events to the state of all tables, with each row's channel.
+
+    Columns are named as in `fold`. A channel's rows share a task and are sorted by slot.
+    """
+    folded = fold(events, spec, function)
+    placed = folded.withColumn(state.CHANNEL, F.expr(channel_sql(function)))
+    together = one_task_a_channel(placed, len(function.channels))
+    return together.sortWithinPartitions(state.CHANNEL, state.SLOT).drop(PLACE)
+
+
+def rows_until(
+    events: DataFrame, spec: TableSpec, function: PartitioningFunction, end: date | None
+) -> DataFrame:
+    """Aggregate the state and persist it. Every event is read once, before anything is written."""
+    if end is None:
+        return first_state(events.limit(0), spec, function)
+    refuse_null_times(events, spec)
+    events = without_null_keys(between(events, spec, None, end), spec)
+    rows = first_state(events, spec, function).persist()
+    with reading(spec), exact(spec.input.path):
+        found = rows.agg(F.sum(F.when(null_key(spec), F.col(EVENTS)))).first()
+    refuse_null_keys(found[0] or 0 if found else 0, spec)
+    return rows
+
+
+def made_from(spec: TableSpec, function: PartitioningFunction, end: date | None) -> str:
+    """Return the digest of all that the first state depends on."""
+    return digest(
+        {
+            "end": end.isoformat() if end else None,
+            "function": function.digest,
+            "input": spec.input.model_dump(),
+            "nulls": [spec.null_keys, spec.null_times],
+            "state": {n: t.model_dump(exclude={"path"}) for n, t in spec.state.items()},
+        }
+    )
+
+
+def check_made(properties: Mapping[str, str], where: str, made: str) -> None:
+    """Refuse a half-made table unless an earlier attempt at this same bootstrap has made it."""
+    if properties.get(MADE_PROPERTY) != made:
+        raise DamagedError(
+            "holds state of another bootstrap, or of one by an earlier Evenkeel, which published "
+            "no epoch in this registry",
+            where,
+            "Correct the registry in the spec, or remove the table and bootstrap again",
+        )

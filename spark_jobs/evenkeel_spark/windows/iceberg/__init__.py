@@ -1,0 +1,1 @@
+"""Windows of events, folded into Iceberg tables."""

@@ -1,0 +1,159 @@
+"""Bootstrap of Iceberg tables: each is made with its rows and properties in one commit."""
+
+from __future__ import annotations
+
+from datetime import date
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from evenkeel.registry.epochs import TableVersion
+from evenkeel.registry.state_view import slot_column
+from evenkeel.spec.table_spec import CHANNEL, SLOT, TableSpec
+from evenkeel.table import Table
+from evenkeel_spark.events.aggregate import exact, of_table
+from evenkeel_spark.events.reader import read_events, reading, typed_key
+from evenkeel_spark.migration.fence import crash_point
+from evenkeel_spark.runtime.command import say
+from evenkeel_spark.tables.column_inputs import INPUTS_PROPERTY, inputs_text
+from evenkeel_spark.tables.delta.preflight import COLUMNS_PROPERTY, declared
+from evenkeel_spark.tables.delta.state import (
+    REGISTRY_PROPERTY,
+    SLOTS_PROPERTY,
+    TABLE_PROPERTY,
+)
+from evenkeel_spark.tables.delta.unfinished_table import MADE_PROPERTY
+from evenkeel_spark.tables.delta.write_session import in_session
+from evenkeel_spark.tables.iceberg.checks import adopted_tables, check_registry
+from evenkeel_spark.tables.iceberg.commits import SUMMARY, commits_back
+from evenkeel_spark.tables.iceberg.table import IcebergTable
+from evenkeel_spark.tables.membership import table_in_errors
+from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
+from evenkeel_spark.windows.first_state import check_made, made_from, rows_until
+from evenkeel_spark.windows.iceberg.merging import MERGES_WELL
+from partitioning.errors import DamagedError, InputError
+from partitioning.strategies.hashing import first_function
+
+#: A table of format 3 has deletion vectors, so that a move writes no row that stays.
+_FIRST = {"format-version": "3", "write.update.mode": "merge-on-read", **MERGES_WELL}
+#: Types of a key that Iceberg keeps under another name. The key's type is part of the function.
+_NOT_KEPT = ("tinyint", "smallint")
+
+
+def bootstrap_iceberg(spark: SparkSession, table: Table, end: date | None) -> bool:
+    """Make the tables and the epoch that are missing; as `bootstrap`, once."""
+    spec = table.spec
+    if table.registry.numbers():
+        adopted_tables(spark, spec)
+        return False
+    events = read_events(spark, spec)
+    function = first_function(typed_key(events, spec), spec.slots, spec.channel_list())
+    for column in function.key:
+        if column.type in _NOT_KEPT:
+            raise InputError(
+                f"expected a key of types that Iceberg has, found {column.name!r} as {column.type}",
+                spec.input.path,
+                "Convert it to int in the input",
+            )
+    made, missing = made_from(spec, function, end), []
+    tables = {name: IcebergTable(spark, part.path) for name, part in spec.state.items()}
+    for name, one in tables.items():
+        if _there(spec, name, one):
+            check_made(one.properties(), table_in_errors(spec, name), made)
+            _check_unused(spec, name, one)
+        else:
+            missing.append(name)
+    if missing:
+        rows = rows_until(events, spec, function, end)
+        try:
+            table.registry.store.check_exclusive()
+            for name in missing:
+                say(f"{name}: writing")
+                properties = {
+                    **_FIRST,
+                    TABLE_PROPERTY: spec.table,
+                    SLOTS_PROPERTY: str(spec.slots),
+                    REGISTRY_PROPERTY: table.registry.url,
+                    COLUMNS_PROPERTY: declared(spec.state[name]),
+                    INPUTS_PROPERTY: inputs_text(spec, name, dict(events.dtypes)),
+                    MADE_PROPERTY: made,
+                }
+                _create(tables[name], spec, name, rows, properties, end)
+                crash_point("created")
+        finally:
+            rows.unpersist()
+    heads = {}
+    for name, one in adopted_tables(spark, spec).items():
+        # Another bootstrap may have been first.
+        check_made(one.properties(), table_in_errors(spec, name), made)
+        heads[name] = TableVersion(one.name, one.head())
+        say(f"{name}: ready at {one.name}")
+    table.registry.publish(function, heads)
+    crash_point("published")
+    return True
+
+
+def _there(spec: TableSpec, name: str, one: IcebergTable) -> bool:
+    """Return whether there is such a table, which a bootstrap of this spec has made.
+
+    Raises
+    ------
+    InputError : it is another one
+    """
+    try:
+        one.refresh()
+    except InputError:
+        if one.spark.catalog.tableExists(one.sql):
+            raise
+        return False
+    found = one.properties()
+    if found.get(TABLE_PROPERTY) != spec.table or found.get(SLOTS_PROPERTY) != str(spec.slots):
+        raise InputError(
+            f"expected no table, or one of {spec.table} with {spec.slots} slots, found one of "
+            f"{found.get(TABLE_PROPERTY)} with {found.get(SLOTS_PROPERTY)}",
+            table_in_errors(spec, name),
+            "Correct the path in the spec, or drop that table",
+        )
+    check_registry(spec, name, found)
+    return True
+
+
+def _check_unused(spec: TableSpec, name: str, one: IcebergTable) -> None:
+    """Refuse a table that holds more than a bootstrap leaves."""
+    steps = [c.summary.get(f"{SUMMARY}step") for c in commits_back(one.spark, one.sql, one.head())]
+    if steps != ["bootstrap"] or one.epoch() != 0:
+        raise DamagedError(
+            f"is in use: {len(steps)} commits, column slot_{one.epoch()}, and no epoch is "
+            f"published in {spec.registry}",
+            table_in_errors(spec, name),
+            "Correct `registry` in the spec, or bring the registry back from its backup",
+        )
+
+
+def _create(
+    one: IcebergTable,
+    spec: TableSpec,
+    name: str,
+    rows: DataFrame,
+    properties: dict[str, str],
+    end: date | None,
+) -> None:
+    """Create a table with its rows in one commit."""
+    names = spec.state[name].path.rpartition(".")[0].split(".")
+    one.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {'.'.join(f'`{n}`' for n in names)}")
+
+    def create(own: SparkSession) -> None:
+        written = of_table(rows, spec, name).withColumnRenamed(SLOT, slot_column(0))
+        writer = in_session(own, written).writeTo(one.sql).using("iceberg")
+        writer = writer.partitionedBy(F.col(CHANNEL))
+        for key, value in properties.items():
+            writer = writer.tableProperty(key, value)
+        writer.create()
+
+    try:
+        with reading(spec), exact(spec.input.path):
+            one.write({"step": "bootstrap", "end": end or ""}, create)
+    except SPARK_ERRORS as error:
+        if "already exists" not in str(error):
+            raise
+        say(f"{name}: another bootstrap was first")

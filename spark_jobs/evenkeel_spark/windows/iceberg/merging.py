@@ -1,0 +1,231 @@
+"""Add a folded window to an Iceberg table: write on a branch, audit, and let main follow.
+
+Iceberg lets main follow only a branch that has all of main. So of all windows that have seen one
+snapshot, one is added, and the others look again.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from datetime import date
+
+from pyspark.sql import DataFrame, SparkSession
+
+from evenkeel.registry.state_view import slot_column
+from evenkeel.spec.table_spec import CHANNEL, SLOT, TableSpec
+from evenkeel.table import Table
+from evenkeel_spark.events.aggregate import exact, merged_sql, of_table
+from evenkeel_spark.iceberg.placing import place
+from evenkeel_spark.migration.fence import crash_point
+from evenkeel_spark.runtime.command import say
+from evenkeel_spark.tables.delta.placement_sql import misplaced_sql
+from evenkeel_spark.tables.delta.write_session import in_session
+from evenkeel_spark.tables.iceberg.checks import check_slot_column
+from evenkeel_spark.tables.iceberg.commits import IcebergCommit, beaten
+from evenkeel_spark.tables.iceberg.table import BRANCHES, IcebergTable
+from evenkeel_spark.tables.membership import table_in_errors
+from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
+from evenkeel_spark.windows.applied_windows import Applied
+from evenkeel_spark.windows.iceberg.snapshots import IcebergWindows, windows_at
+from evenkeel_spark.windows.kept_types import as_stored
+from partitioning.errors import EvenkeelError, FenceError, InputError
+from partitioning.function.function import PartitioningFunction
+from partitioning.function.sql import quoted
+
+#: Names of its branches begin so.
+WINDOW_BRANCHES = f"{BRANCHES}window_"
+#: Times that a window is merged again because others wrote meanwhile.
+MERGE_TRIES = 10
+_VIEW = "evenkeel_window"
+#: Spark then joins the window to each channel's files where these are read. Only the window's rows
+#: are sent.
+JOIN_BY_CHANNEL = {
+    "spark.sql.sources.v2.bucketing.enabled": "true",
+    "spark.sql.sources.v2.bucketing.pushPartValues.enabled": "true",
+    "spark.sql.sources.v2.bucketing.shuffle.enabled": "true",
+    "spark.sql.sources.v2.bucketing.allowJoinKeysSubsetOfPartitionKeys.enabled": "true",
+    "spark.sql.requireAllClusterKeysForCoPartition": "false",
+    "spark.sql.iceberg.planning.preserve-data-grouping": "true",
+}
+#: Properties of a table that windows are merged into: a MERGE writes the rows that it changes and
+#: deletion vectors, each in the task that has read the channel.
+MERGES_WELL = {"write.merge.mode": "merge-on-read", "write.merge.distribution-mode": "none"}
+
+
+def add_window(
+    spark: SparkSession,
+    table: Table,
+    name: str,
+    window: DataFrame,
+    function: PartitioningFunction,
+    days: tuple[date, date],
+    seen: Applied,
+) -> None:
+    """Add a window to a state table, exactly once.
+
+    Parameters
+    ----------
+    window : as `fold` makes it, with the channel
+    days : first day, and the day after the last
+    seen : the windows that the table had
+
+    Raises
+    ------
+    InputError : a key has several rows; or another window is in by now, or rows were brought back
+    FenceError : the table is under another epoch by now; or others were first each time
+    """
+    spec, where = table.spec, table_in_errors(table.spec, name)
+    # Not `epoch`: that is said by commits which lead to one.
+    said = {"step": "apply_window", "start": days[0], "end": days[1], "under": function.epoch}
+    for _ in range(MERGE_TRIES):
+        head = _under(spark, spec, name, function).head()
+        # Rows are moved only after the column has got its new name: so the rows of this snapshot
+        # are placed by this epoch.
+        one = _under(spark, spec, name, function)
+        there = IcebergWindows(spark, table).applied_at(name, one, head)
+        if there.until == days[1] and next(windows_at(one, head), None) == days:
+            say(f"{name}: another run has applied this window")
+            return
+        if there.until != seen.until:
+            raise FenceError(
+                f"expected windows up to {seen.until}, as this run had found, found them up to "
+                f"{there.until}: another run was faster, or the table was rolled back",
+                where,
+                f"Go on with --start {there.until}",
+            )
+        if one.rows(head).where(misplaced_sql(function)).limit(1).count():
+            # The window would add a second row of their keys.
+            place(one, where, function, {"step": "place", "epoch": function.epoch})
+        elif _merge(one, head, spec, name, window, function, said):
+            return
+        say(f"{name}: somebody wrote meanwhile")
+    raise FenceError(
+        f"others wrote during each of {MERGE_TRIES} merges",
+        where,
+        "Run it again when they are quieter: it counts nothing twice",
+    )
+
+
+def _merge(
+    one: IcebergTable,
+    head: int,
+    spec: TableSpec,
+    name: str,
+    window: DataFrame,
+    function: PartitioningFunction,
+    said: Mapping[str, object],
+) -> bool:
+    """Merge a window into a snapshot of main; False: main has moved since."""
+    where = table_in_errors(spec, name)
+    part = of_table(window, spec, name).withColumnRenamed(SLOT, slot_column(function.epoch))
+    rows = as_stored(part, one.schema())
+    count = rows.count()
+
+    def write(own: SparkSession, target: str) -> None:
+        for setting, value in JOIN_BY_CHANNEL.items():
+            own.conf.set(setting, value)
+        in_session(own, rows).createOrReplaceTempView(_VIEW)
+        with exact(where):
+            own.sql(merge_sql(spec, name, one, target, function))
+
+    def audit(made: IcebergCommit) -> None:
+        if (found := made.count("added-records")) != count:
+            raise InputError(
+                f"expected one row a key, found several of {found - count:,} keys: the window "
+                "would be added to each; nothing was merged",
+                where,
+                "Find out who writes to the table, and remove what is too many",
+            )
+
+    try:
+        return publish(one, head, said, write, audit)
+    except SPARK_ERRORS:
+        # If the column has another name by now, say that, and not that it is missing.
+        _under(one.spark, spec, name, function)
+        raise
+
+
+def publish(
+    one: IcebergTable,
+    head: int,
+    meta: Mapping[str, object],
+    write: Callable[[SparkSession, str], object],
+    audit: Callable[[IcebergCommit], None] = lambda _: None,
+) -> bool:
+    """Write one commit on a branch from a snapshot of main, audit it, and let main follow.
+
+    Killed before main follows, it leaves a branch that nobody reads.
+
+    Parameters
+    ----------
+    write : gets a session and the SQL name of the branch
+    audit : raises if the commit may not come
+
+    Returns
+    -------
+    False: main has moved since, so nothing was published.
+    """
+    branch = f"{WINDOW_BRANCHES}{secrets.token_hex(8)}"
+    one.create_branch(branch, head)
+    crash_point("branched")
+    target = f"{one.sql}.{quoted(f'branch_{branch}')}"
+    try:
+        one.write(meta, lambda own: write(own, target))
+        crash_point("merged")
+        one.refresh()
+        after = one.refs().get(branch)
+        made = [] if after is None else one.since(head, after) or []
+        # Else another job has dropped the branch, and Iceberg made it again from main.
+        done = len(made) == 1 and made[0].parent == head
+        if done:
+            audit(made[0])
+            # Somebody may have rolled main back: to follow would bring those rows again.
+            done = one.head() == head and one.follow(branch)
+    except (EvenkeelError, *SPARK_ERRORS) as error:
+        one.refresh()
+        if beaten(error) or branch not in one.refs():
+            return False
+        one.drop_branches(branch)
+        raise
+    crash_point("followed")
+    # Those of jobs that were killed, too. One that is under way looks again.
+    one.drop_branches(WINDOW_BRANCHES if done else branch)
+    return done
+
+
+def merge_sql(
+    spec: TableSpec, name: str, one: IcebergTable, target: str, function: PartitioningFunction
+) -> str:
+    """Write the MERGE of the window's rows into a branch."""
+    slot, equal = slot_column(function.epoch), "<=>" if spec.null_keys == "keep" else "="
+    same = [f"s.{CHANNEL} = w.{CHANNEL}", f"s.{quoted(slot)} = w.{quoted(slot)}"]
+    same += [f"s.{quoted(c)} {equal} w.{quoted(c)}" for c in spec.key]
+    part = spec.state[name]
+    types = {c.name: c.dataType.simpleString() for c in one.schema()}
+    sets = [f"s.{quoted(c)} = {sql}" for c, sql in merged_sql(part, "s", "w", types).items()]
+    columns = [quoted(c) for c in (CHANNEL, slot, *spec.key, *part.columns)]
+    return (
+        f"MERGE INTO {target} s USING {_VIEW} w ON {' AND '.join(same)} "
+        f"WHEN MATCHED THEN UPDATE SET {', '.join(sets)} "
+        f"WHEN NOT MATCHED THEN INSERT ({', '.join(columns)}) "
+        f"VALUES ({', '.join(f'w.{c}' for c in columns)})"
+    )
+
+
+def _under(
+    spark: SparkSession, spec: TableSpec, name: str, function: PartitioningFunction
+) -> IcebergTable:
+    """Return a table as it is now, which must be under the function's epoch."""
+    one = IcebergTable(spark, spec.state[name].path)
+    one.refresh()
+    check_slot_column(spec, {name: one}, function)
+    for key, wanted in MERGES_WELL.items():
+        if (found := one.properties().get(key)) != wanted:
+            raise InputError(
+                f"expected {key} to be {wanted}, found {found}: a window would write whole files "
+                "again, or send all of the table's rows",
+                table_in_errors(spec, name),
+                f"ALTER TABLE {one.sql} SET TBLPROPERTIES ('{key}' = '{wanted}')",
+            )
+    return one

@@ -1,0 +1,96 @@
+"""Notes of what an Iceberg table holds: snapshots without rows, by a person or by `maintain`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import date
+
+from pyspark.sql import SparkSession
+
+from evenkeel.table import Table
+from evenkeel_spark.runtime.command import say
+from evenkeel_spark.tables.iceberg.checks import iceberg_table
+from evenkeel_spark.tables.iceberg.table import IcebergTable
+from evenkeel_spark.tables.membership import table_in_errors
+from evenkeel_spark.windows.iceberg.merging import publish
+from evenkeel_spark.windows.iceberg.snapshots import find_said
+from evenkeel_spark.windows.window_notes import (
+    DAY_SECONDS,
+    RENEW_COMMITS,
+    RENEW_SHARE,
+    check_of,
+    check_said,
+    forget_later,
+)
+from partitioning.errors import FenceError
+
+#: Times that a note is made again because others wrote meanwhile.
+NOTES = 10
+
+
+def note_until(spark: SparkSession, table: Table, day: date, names: Iterable[str]) -> None:
+    """Note that state tables hold all events before a day, and none after, as a person says.
+
+    Parameters and errors are as for Delta tables.
+    """
+    spec = table.spec
+    for name in names:
+        check_of(spec, name)
+        one = iceberg_table(spark, spec, name)
+        for _ in range(NOTES):
+            head = one.head()
+            if (known := find_said(one, head)) is not None:
+                check_said(known.until, day, name, one.name)
+                break
+            if _note(one, head, day):
+                break
+        else:
+            raise _busy(table, name)
+        say(f"{name}: holds all events before {day}")
+    found = []
+    for name in spec.state:
+        one = iceberg_table(spark, spec, name)
+        found.append(find_said(one, one.head()))
+    ends = [known.until for known in found if known is not None and known.until is not None]
+    forget_later(table, None if None in found else max(ends, default=None))
+
+
+def renew_note(table: Table, name: str, one: IcebergTable, now: float) -> str:
+    """Note again what a table holds, before the snapshot that tells it expires.
+
+    Parameters
+    ----------
+    now : seconds since 1970
+
+    Returns
+    -------
+    The work that was done, in words.
+    """
+    one.refresh()
+    for _ in range(NOTES):
+        head = one.head()
+        if (known := find_said(one, head)) is None:
+            return "the snapshots do not tell which are in"
+        old = now - known.moment > RENEW_SHARE * table.spec.keep * DAY_SECONDS
+        if not old and known.commits <= RENEW_COMMITS:
+            return "the snapshots tell which are in"
+        if _note(one, head, known.until):
+            return f"noted again that those up to {known.until} are in"
+    raise _busy(table, name)
+
+
+def _note(one: IcebergTable, head: int, day: date | None) -> bool:
+    """Commit without rows what a table holds; False: main has moved meanwhile."""
+
+    def write(own: SparkSession, target: str) -> None:
+        own.createDataFrame([], one.schema()).writeTo(target).append()
+
+    return publish(one, head, {"step": "holds_until", "end": day or ""}, write)
+
+
+def _busy(table: Table, name: str) -> FenceError:
+    return FenceError(
+        f"others wrote during each of {NOTES} notes",
+        table_in_errors(table.spec, name),
+        "Run it again when they are quieter",
+    )

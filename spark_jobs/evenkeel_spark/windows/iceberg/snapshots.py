@@ -1,0 +1,132 @@
+"""The windows that are in an Iceberg table, as its snapshots tell.
+
+Each snapshot of ours says in its summary what it added. They are read from the newest one of main
+back. So a table that was rolled back has the windows of the snapshot that it was rolled back to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import date
+from typing import NamedTuple
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from evenkeel.table import Table
+from evenkeel_spark.events.reader import check_key
+from evenkeel_spark.tables.column_inputs import check_made_of
+from evenkeel_spark.tables.iceberg.checks import (
+    adopted_tables,
+    check_slot_column,
+    iceberg_table,
+)
+from evenkeel_spark.tables.iceberg.commits import SUMMARY, IcebergCommit, commits_back
+from evenkeel_spark.tables.iceberg.table import IcebergTable
+from evenkeel_spark.tables.membership import table_in_errors
+from evenkeel_spark.windows.applied_windows import Applied
+from partitioning.errors import InputError
+from partitioning.function.function import PartitioningFunction
+
+#: Steps of our commits that add or record events.
+STEPS = ("apply_window", "bootstrap", "holds_until")
+#: In the summary of a snapshot whose rows were brought over from another branch.
+_BROUGHT = "source-snapshot-id"
+
+
+class SaidWindows(NamedTuple):
+    """Hold what the snapshots of a table tell of its windows.
+
+    Parameters
+    ----------
+    until : all events before this day are in; None: no window is
+    commits : how many were read
+    moment : when the snapshot that tells it was made, in seconds since 1970
+    """
+
+    until: date | None
+    commits: int
+    moment: float
+
+
+def find_said(table: IcebergTable, head: int) -> SaidWindows | None:
+    """Read which windows are in a table as of a snapshot; None: its snapshots do not tell."""
+    for read, commit in enumerate(commits_back(table.spark, table.sql, head), 1):
+        if _BROUGHT in commit.summary:
+            # Its rows may be those of a window.
+            return None
+        if _step(commit) in STEPS:
+            end = commit.summary.get(f"{SUMMARY}end")
+            return SaidWindows(date.fromisoformat(end) if end else None, read, commit.moment)
+    return None
+
+
+def windows_at(table: IcebergTable, head: int) -> Iterator[tuple[date, date]]:
+    """Yield first day and end of each window in a table as of a snapshot, newest first."""
+    for commit in commits_back(table.spark, table.sql, head):
+        if _step(commit) == "apply_window":
+            start, end = (commit.summary[f"{SUMMARY}{fact}"] for fact in ("start", "end"))
+            yield date.fromisoformat(start), date.fromisoformat(end)
+
+
+def _step(commit: IcebergCommit) -> str | None:
+    return commit.summary.get(f"{SUMMARY}step")
+
+
+@dataclass(frozen=True)
+class IcebergWindows:
+    """The Iceberg tables of a spec, as a window meets them: see `WindowTables`."""
+
+    spark: SparkSession
+    table: Table
+
+    def check(self) -> None:
+        """Refuse tables that are not as the spec has them."""
+        adopted_tables(self.spark, self.table.spec)
+
+    def check_admits(self, function: PartitioningFunction) -> None:
+        """Refuse tables that are under another epoch."""
+        spec = self.table.spec
+        check_slot_column(spec, adopted_tables(self.spark, spec), function)
+
+    def check_events(
+        self, names: Iterable[str], events: DataFrame, function: PartitioningFunction
+    ) -> None:
+        """Refuse an input that tables were not made of."""
+        spec = self.table.spec
+        check_key(events, spec, function.key)
+        for name in names:
+            properties = iceberg_table(self.spark, spec, name).properties()
+            check_made_of(spec, name, properties, dict(events.dtypes))
+
+    def schema(self, name: str) -> StructType:
+        """Return the columns of a table."""
+        return iceberg_table(self.spark, self.table.spec, name).schema()
+
+    def applied(self, name: str) -> Applied:
+        """Return the windows that are in a table."""
+        one = iceberg_table(self.spark, self.table.spec, name)
+        return self.applied_at(name, one, one.head())
+
+    def applied_at(self, name: str, one: IcebergTable, head: int) -> Applied:
+        """Return the windows that are in a table as of a snapshot.
+
+        Raises
+        ------
+        InputError : no snapshot tells
+        """
+        if (found := find_said(one, head)) is None:
+            raise InputError(
+                "expected a snapshot that tells which windows are in, found none: it has expired, "
+                "or the table was made again",
+                table_in_errors(self.table.spec, name),
+                "Find out before which day its rows hold all events, then say so with "
+                f"apply_window.py --holds-until DAY --of {name}",
+            )
+        return Applied(found.until, head, 0)
+
+    def windows(self, name: str) -> Iterator[tuple[date, date]]:
+        """Yield first day and end of each window in a table, newest first, as far as known."""
+        one = iceberg_table(self.spark, self.table.spec, name)
+        return windows_at(one, one.head())

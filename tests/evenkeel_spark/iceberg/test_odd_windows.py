@@ -1,0 +1,103 @@
+"""Windows on Iceberg tables that others have changed, and what is not built for these."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+
+from evenkeel_spark.iceberg.maintain import steps as maintain_steps
+from evenkeel_spark.jobs import adopt, maintain
+from evenkeel_spark.jobs import bootstrap as bootstrap_job
+from evenkeel_spark.jobs.apply_window import apply_window
+from evenkeel_spark.windows.iceberg.notes import note_until, renew_note
+from evenkeel_spark.windows.iceberg.snapshots import find_said
+from partitioning.errors import InputError
+from tests.conftest import World
+from tests.support.iceberg.fed import NAMES, check, day, one
+
+pytestmark = pytest.mark.spark
+
+
+def test_rolled_back_tables_get_the_window_again(lake: SparkSession, kept: World) -> None:
+    before = one(lake, "totals").head()
+    apply_window(lake, kept.table, day(8), day(10))
+    one(lake, "totals").call("rollback_to_snapshot", {"snapshot_id": str(before)})
+    with pytest.raises(InputError, match="not in totals"):
+        apply_window(lake, kept.table, day(10), day(12))
+    apply_window(lake, kept.table, day(8), day(10))
+    check(lake, kept, day(10))
+
+
+def test_rows_out_of_place_are_placed_first(lake: SparkSession, kept: World) -> None:
+    lake.sql("UPDATE lake.db.totals SET channel = (channel + 1) % 4")
+    apply_window(lake, kept.table, day(8), day(10))
+    check(lake, kept, day(10))
+
+
+def test_a_key_with_two_rows_is_refused(lake: SparkSession, kept: World) -> None:
+    key = kept.events["dest"].mode()[0]
+    lake.table("lake.db.totals").where(f"dest = '{key}'").writeTo("lake.db.totals").append()
+    before = one(lake, "totals").head()
+    with pytest.raises(InputError, match="several of 1 keys"):
+        apply_window(lake, kept.table, day(8), day(15))
+    assert one(lake, "totals").refs() == {"main": before}
+
+
+def test_a_table_that_would_write_whole_files_is_refused(lake: SparkSession, kept: World) -> None:
+    table = one(lake, "totals")
+    table.set_properties({"write.merge.mode": "copy-on-write"})
+    with pytest.raises(InputError, match="SET TBLPROPERTIES"):
+        apply_window(lake, kept.table, day(8), day(10))
+
+
+def test_a_person_says_what_expired_snapshots_do_not(lake: SparkSession, kept: World) -> None:
+    apply_window(lake, kept.table, day(8), day(10))
+    lake.sql("DELETE FROM lake.db.totals WHERE dest = 'none'")
+    lake.sql("UPDATE lake.db.totals SET trips = trips")
+    for name in NAMES:
+        expire = {"older_than": "TIMESTAMP '2100-01-01 00:00:00'", "retain_last": "1"}
+        one(lake, name).call("expire_snapshots", expire)
+    said = [find_said(table, table.head()) for table in (one(lake, name) for name in NAMES)]
+    assert said[0] is None and said[1] is not None
+    with pytest.raises(InputError, match="--holds-until DAY --of totals"):
+        apply_window(lake, kept.table, day(10), day(12))
+    note_until(lake, kept.table, day(10), ["totals"])
+    apply_window(lake, kept.table, day(10), day(12))
+    check(lake, kept, day(12))
+
+
+def test_maintain_notes_it_before_it_expires(lake: SparkSession, kept: World) -> None:
+    apply_window(lake, kept.table, day(8), day(10))
+    table = one(lake, "totals")
+    now = find_said(table, table.head()).moment
+    assert renew_note(kept.table, "totals", table, now).startswith("the snapshots tell")
+    assert renew_note(kept.table, "totals", table, now + 1e9).startswith("noted again")
+    for _, step in maintain_steps(lake, kept.table):
+        step()
+    assert find_said(table, table.head()).until == day(10)
+    apply_window(lake, kept.table, day(10), day(12))
+    check(lake, kept, day(12))
+
+
+@pytest.mark.parametrize(
+    ("job", "more", "said"),
+    [
+        (adopt, [], "have columns"),
+        (adopt, ["--release"], "Evenkeel made it"),
+        (bootstrap_job, ["--evolve"], "which evolve does not change yet"),
+        (maintain, ["--forget", "AAA"], "deletes no rows of Iceberg tables yet"),
+    ],
+)
+def test_what_is_not_built_is_one_line(
+    lake: SparkSession,
+    kept: World,
+    job,
+    more,
+    said,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("evenkeel_spark.runtime.command.session", lambda name: lake)
+    assert job.main(["--spec", kept.spec_path, *more]) == 2
+    (line,) = (x for x in capsys.readouterr().err.splitlines() if "evenkeel: error" in x)
+    assert said in line
