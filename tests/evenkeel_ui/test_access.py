@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from http import HTTPMethod
 from itertools import product
+from typing import Any, cast
 from urllib.parse import unquote
 
 import pytest
@@ -142,6 +143,19 @@ def test_rights_are_asked_of_the_tables_own_dag(
             answer = client.request(method, path, data=form(method, "ada"))
             assert answer.status_code == 403, path
             assert "too old or not ours" not in answer.text, path
+
+
+def test_a_table_is_named_whose_name_begins_as_a_dag(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from fastapi import HTTPException
+
+    from evenkeel_ui.access import require
+
+    monkeypatch.setattr("evenkeel_ui.access.may", lambda *_: False)
+    with pytest.raises(HTTPException) as refused:
+        require(cast(Any, None), "GET", "rebalance_watch_events")
+    assert refused.value.detail.startswith("You may not see watch_events. ")
 
 
 CROSS = [

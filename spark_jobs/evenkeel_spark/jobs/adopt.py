@@ -17,19 +17,19 @@ from evenkeel_spark.adoption.adopt import adopt
 from evenkeel_spark.adoption.release import release
 from evenkeel_spark.iceberg import adopt as iceberg_adopt
 from evenkeel_spark.iceberg import release as iceberg_release
-from evenkeel_spark.runtime.command import parser, run_job, say
+from evenkeel_spark.runtime.command import add_switch, parser, run_job, say
 from partitioning.errors import InputError
 
 
 def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> None:
-    dry_run = options.dry_run is not None
+    dry_run = options.dry_run
     for flag in ("drop_columns", "registry_lost"):
-        if getattr(options, flag) is not None and options.release is None:
+        if getattr(options, flag) and not options.release:
             raise InputError(
                 "is for --release only", f"--{flag.replace('_', '-')}", "Give --release, too"
             )
-    if options.release is not None:
-        lost, drop = options.registry_lost is not None, options.drop_columns is not None
+    if options.release:
+        lost, drop = options.registry_lost, options.drop_columns
         if table.spec.iceberg:
             names = iceberg_release.release(spark, table, drop, dry_run, lost)
         else:
@@ -44,14 +44,13 @@ def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> Non
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the job; return the exit code."""
     arguments = parser(__doc__ or "")
-    # Airflow passes an empty value where a Param is off, so these take one.
     for name, meaning in (
         ("--dry-run", "say what was found and would be done; change nothing"),
         ("--release", "take Evenkeel out again"),
         ("--drop-columns", "with --release: rewrite the tables without slot and channel"),
         ("--registry-lost", "with --release: no registry has the epoch that the tables are under"),
     ):
-        arguments.add_argument(name, nargs="?", const="yes", help=meaning)
+        add_switch(arguments, name, meaning)
     return run_job(arguments, _body, argv)
 
 

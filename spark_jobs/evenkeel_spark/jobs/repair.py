@@ -16,11 +16,11 @@ from pyspark.sql import SparkSession
 from evenkeel.table import Table
 from evenkeel_spark.iceberg import repair as iceberg_repair
 from evenkeel_spark.migration.repair import repair
-from evenkeel_spark.runtime.command import parser, run_job, say
+from evenkeel_spark.runtime.command import add_switch, parser, run_job, say
 
 
 def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> None:
-    dry_run, older = options.dry_run is not None, options.registry_older is not None
+    dry_run, older = options.dry_run, options.registry_older
     if table.spec.iceberg:
         found = len(iceberg_repair.repair(spark, table, dry_run, older))
     else:
@@ -31,12 +31,9 @@ def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> Non
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the job and return its exit code."""
     arguments = parser(__doc__ or "")
-    # Airflow passes an empty value where a Param is off, so these take one.
-    for name, meaning in (
-        ("--dry-run", "say what is wrong and what would be done; change nothing"),
-        ("--registry-older", "give up epochs of the tables that the registry does not have"),
-    ):
-        arguments.add_argument(name, nargs="?", const="yes", help=meaning)
+    add_switch(arguments, "--dry-run", "say what is wrong and what would be done; change nothing")
+    older = "give up epochs of the tables that the registry does not have"
+    add_switch(arguments, "--registry-older", older)
     return run_job(arguments, _body, argv)
 
 

@@ -57,6 +57,17 @@ def parser(description: str, *, run: bool = False, digest: bool = False) -> argp
     return made
 
 
+def add_switch(arguments: argparse.ArgumentParser, name: str, meaning: str) -> None:
+    """Add an option that is on if it is given alone, or with yes: Airflow passes a value."""
+    arguments.add_argument(name, nargs="?", const=True, default=False, type=_is_yes, help=meaning)
+
+
+def _is_yes(value: str) -> bool:
+    if value not in ("yes", "no"):
+        raise argparse.ArgumentTypeError(f"expected yes or no, found {value!r}")
+    return value == "yes"
+
+
 def run_job(
     arguments: argparse.ArgumentParser,
     body: Callable[[SparkSession, Table, argparse.Namespace], None],

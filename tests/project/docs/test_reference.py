@@ -59,7 +59,7 @@ def test_each_expectation_of_a_gate_says_what_it_means_and_what_to_do() -> None:
 def test_a_job_is_asked_for_its_options_without_being_run() -> None:
     parser = parser_of("learn")
     assert {"--spec", "--run", "--relearn"} <= set(parser._option_string_actions)
-    assert parser.parse_args(["--spec", "s", "--run", "r"]).relearn is None
+    assert parser.parse_args(["--spec", "s", "--run", "r"]).relearn is False
     assert isinstance(parser, argparse.ArgumentParser)
 
 
