@@ -267,13 +267,19 @@ class IcebergTable:
         self.small_commit(once)
         self.refresh()
 
-    def write(self, meta: Mapping[str, object], statement: Callable[[SparkSession], Any]) -> None:
+    def write(
+        self,
+        meta: Mapping[str, object],
+        statement: Callable[[SparkSession], Any],
+        conf: Mapping[str, str] | None = None,
+    ) -> None:
         """Run a statement whose snapshot says of itself what `meta` has.
 
-        It runs in a session of its own, so that no other thread's commits say it, too.
+        It runs in a session of its own, so that no other thread's commits say it, too. `conf` are
+        further settings of that session.
         """
         said = {f"{_SNAPSHOT_PROPERTY}{SUMMARY}{n}": str(value) for n, value in meta.items()}
-        own = own_session(self.spark, said)
+        own = own_session(self.spark, {**(conf or {}), **said})
         with active_session(own):
             statement(own)
 
