@@ -64,28 +64,27 @@ def check_airflow(found: str | None) -> None:
         )
 
 
-def check_one_pyspark(file: str) -> None:
+def check_one_pyspark() -> None:
     """Refuse a PySpark whose files are of two versions, from pyspark and from pyspark-client.
 
-    A PySpark that spark-submit brings from elsewhere has files of its own, and passes.
-
-    Parameters
-    ----------
-    file : path of the imported package's `__init__.py`
+    A PySpark that spark-submit brings from elsewhere has files of its own, and passes. This imports
+    nothing of PySpark: of two versions mixed, its import may fail.
 
     Raises
     ------
     SetupError : names both versions
     """
     spark, client = installed("pyspark"), installed("pyspark-client")
-    if spark is None or client in (None, spark):
+    found = find_spec("pyspark")
+    if spark is None or client in (None, spark) or found is None or found.origin is None:
         return
-    if Path(str(metadata.distribution("pyspark").locate_file("pyspark"))) == Path(file).parent:
+    folder = Path(found.origin).parent
+    if Path(str(metadata.distribution("pyspark").locate_file("pyspark"))) == folder:
         both = f"pyspark=={spark} pyspark-client=={spark}"
         raise SetupError(
             f"expected one version of PySpark, found pyspark {spark} and pyspark-client {client}, "
             "which write the same files",
-            str(Path(file).parent),
+            str(folder),
             f"Run: pip install --force-reinstall --no-deps {both}",
         )
 

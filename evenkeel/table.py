@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
-from evenkeel.extras import require_packages
+from evenkeel.extras import check_one_pyspark, require_packages
 from evenkeel.registry.consistent_read import (
     EXPIRED,
     TOO_OLD,
@@ -156,6 +156,7 @@ _asked: WeakSet[SparkSession] = WeakSet()
 def _session(given: SparkSession | None = None) -> SparkSession:
     """Return the session that is given, or the active one; warn of a server that differs."""
     require_packages("spark", "pyspark")
+    check_one_pyspark()
     import pyspark
     from pyspark.sql import SparkSession
 
