@@ -80,14 +80,21 @@ def beaten(error: Exception) -> bool:
     return any(part in str(error) for part in _LOST)
 
 
-def once_free(table: str, refresh: Callable[[], None], commit: Callable[[], Result]) -> Result:
-    """Make a commit that scans no row, and make it again while another writer is first.
+def once_free(
+    table: str, refresh: Callable[[], None], commit: Callable[[], Result], tries: int | None = None
+) -> Result:
+    """Make a commit, and make it again while another writer is first.
+
+    Parameters
+    ----------
+    tries : times that it is made at most; None: `TRIES`, which is for commits that read no row
 
     Raises
     ------
-    FenceError : it has lost `TRIES` times
+    FenceError : it has lost each time
     """
-    for attempt in range(TRIES):
+    tries = TRIES if tries is None else tries
+    for attempt in range(tries):
         refresh()
         try:
             return commit()
@@ -97,7 +104,7 @@ def once_free(table: str, refresh: Callable[[], None], commit: Callable[[], Resu
             reason = str(error).strip().splitlines()[0]
         time.sleep(min(2.0, 0.05 * 2**attempt))
     raise FenceError(
-        f"other writers were first {TRIES} times ({reason[:200]})",
+        f"other writers were first {tries} times ({reason[:200]})",
         table,
         "Run this step again when they are quieter",
     )
