@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 from unittest.mock import Mock
 
@@ -17,6 +19,7 @@ from airflow.sdk.execution_time.context import MacrosAccessor
 
 import evenkeel_airflow
 from evenkeel_airflow.operators import Approve, ValidatePlan
+from tests.support.worlds.shop import Shop
 # isort: on
 
 if TYPE_CHECKING:
@@ -101,3 +104,64 @@ def test_specs_and_days_may_be_templates() -> None:
     wanted = {"--spec": "/opt/t.yaml", "--start": "2026-03-01", "--end": "2026-03-02"}
     assert wanted.items() <= applied._given().items()
     assert validated._given() == {"--spec": "/opt/t.yaml"} and approved.spec == "/opt/t.yaml"
+
+
+NATIVE = """# An Airflow DAG of the team's own.
+from airflow.sdk import DAG, task
+from evenkeel_airflow import SparkJob
+
+with DAG("mine", schedule=None, render_template_as_native_obj=True, params={{"none": None}}):
+
+    @task
+    def first() -> int:
+        return 5
+
+    arguments = {{
+        "--spec": {spec!r},
+        "--number": "{{{{ 7 }}}}",
+        "--list": "{{{{ [1, 2] }}}}",
+        "--digest": "12e5",
+        "--end": "{{{{ ds }}}}",
+        "--none": "{{{{ params.none }}}}",
+        "--empty": "{{{{ '' }}}}",
+        "--from": first(),
+    }}
+    SparkJob(task_id="job", job="maintain", arguments=arguments, retries=0,
+             conf="{{{{ {{'spark.ui.enabled': 'false'}} }}}}")
+"""
+#: Stands for spark-submit: notes its arguments, one a line.
+SUBMIT = """#!/bin/sh
+printf '%s\\n' "$@" > {noted}
+"""
+
+
+def test_arguments_are_text_in_a_dag_that_renders_python_values(
+    tmp_path: Path,
+    airflow_db: None,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    dags, submit = tmp_path / "dags", tmp_path / "bin" / "spark-submit"
+    for folder in (dags, submit.parent):
+        folder.mkdir()
+    submit.write_text(SUBMIT.format(noted=tmp_path / "noted"))
+    submit.chmod(0o755)
+    monkeypatch.setenv("PATH", str(submit.parent), prepend=":")
+    bundle = {
+        "name": "own",
+        "classpath": "airflow.dag_processing.bundles.local.LocalDagBundle",
+        "kwargs": {"path": str(dags)},
+    }
+    monkeypatch.setenv("AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST", json.dumps([bundle]))
+    (dags / "mine.py").write_text(NATIVE.format(spec=Shop(tmp_path).spec))
+    run = dag_bag(dags).dags["mine"].test()
+    states = {t.task_id: str(t.state) for t in run.get_task_instances()}
+    assert states == {"first": "success", "job": "success"}
+    noted = (tmp_path / "noted").read_text().splitlines()
+    (job,) = (t for t in run.get_task_instances() if t.task_id == "job")
+    assert noted[noted.index("--number") :] == [
+        *("--number", "7", "--list", "[1, 2]", "--digest", "12e5"),
+        *("--end", run.logical_date.date().isoformat(), "--none", "None", "--from", "5"),
+        *("--attempt", str(job.id)),
+    ]
+    # Other fields become Python values, as the DAG says.
+    assert "spark.ui.enabled=false" in noted

@@ -51,6 +51,26 @@ class SparkJob(Lineage, SparkSubmitOperator):
         self.job = job
         self._process: subprocess.Popen[str] | None = None
 
+    def render_template(
+        self, content: Any, context: Any, jinja_env: Any = None, seen_oids: Any = None
+    ) -> Any:
+        """Render a template; the job's arguments as text, whatever their DAG renders.
+
+        A DAG of `render_template_as_native_obj=True` would make a UUID of the id of a try, a number
+        of a digest, and so on. A command line takes text alone.
+        """
+        dag = self.get_dag()
+        if content is not self.application_args or dag is None:
+            return super().render_template(content, context, jinja_env, seen_oids)
+        env = dag.get_template_env(force_sandboxed=True)
+        rendered = [
+            env.from_string(part).render(context)
+            if isinstance(part, str)
+            else super(SparkJob, self).render_template(part, context, jinja_env, seen_oids)
+            for part in content
+        ]
+        return [part if part is None else str(part) for part in rendered]
+
     def execute(self, context: Any) -> None:
         """Submit the job, or run it in a Spark that stays up, and wait for it.
 
