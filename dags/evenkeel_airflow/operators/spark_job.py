@@ -92,7 +92,7 @@ class SparkJob(Lineage, SparkSubmitOperator):
             else:
                 self._run_in(shared)
         except AirflowFailException:
-            # Of the connection, by which nothing was submitted.
+            # The connection is wrong: nothing was submitted.
             raise
         except (AirflowException, RuntimeError):
             # RuntimeError: the hook has seen the driver end badly on the cluster.
