@@ -8,7 +8,6 @@ from evenkeel_airflow.operators.jobs import ApplyWindow as ApplyWindow
 from evenkeel_airflow.operators.jobs import Repair as Repair
 from evenkeel_airflow.operators.jobs import RollBack as RollBack
 from evenkeel_airflow.operators.jobs import Watch as Watch
-from evenkeel_airflow.operators.runs import RETRIES as RETRIES
 from evenkeel_airflow.operators.runs import AirflowGateError as AirflowGateError
 from evenkeel_airflow.operators.runs import one_line as one_line
 from evenkeel_airflow.operators.runs import run_name as run_name

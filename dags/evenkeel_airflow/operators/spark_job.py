@@ -17,8 +17,9 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from evenkeel.shared_spark import SharedSpark
 from evenkeel.submit import RM_ADDRESS, check_java, check_own_driver, job_command, job_file
 from evenkeel_airflow.airflow_versions import REMEMBERS_DRIVERS, AirflowFailException
+from evenkeel_airflow.operators.defaults import with_retries
 from evenkeel_airflow.operators.lineage import Lineage
-from evenkeel_airflow.operators.runs import RETRIES, AirflowGateError, one_line, run_name
+from evenkeel_airflow.operators.runs import AirflowGateError, one_line, run_name
 from partitioning.errors import SetupError
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class SparkJob(Lineage, SparkSubmitOperator):
             application=job_file(job),
             application_args=[part for pair in given.items() for part in pair],
             name=f"evenkeel {job}",
-            **{**RETRIES, **kwargs},
+            **with_retries(kwargs),
         )
         self.job = job
         self._process: subprocess.Popen[str] | None = None
