@@ -21,11 +21,6 @@ if TYPE_CHECKING:
     from airflow.sdk.bases.timetable import BaseTimetable
 
 THIS_RUN = "{{ run_id }}"
-#: In a template: the day after that of the run's partition; empty if the run has no partition.
-AFTER_PARTITION = (
-    "(macros.ds_add((dag_run.partition_key | default('', true))[:10], 1) "
-    "if dag_run.partition_key | default('', true) else '')"
-)
 
 
 def table_dag(
@@ -189,13 +184,16 @@ def whole_rebalance(spec: TableSpec, file: str) -> None:
     carry_out_tasks(spec, file, planned)
 
 
-def learn(file: str) -> op.SparkJob:
+def learn(file: str) -> op.Learn:
     """Create the task that learns a profile; every plan starts from one."""
     # By get: the DAG of a task group need not have these Params.
-    end = f"{{{{ params.get('window_end') or {AFTER_PARTITION} }}}}"
-    relearn = "{{ 'yes' if params.get('relearn') else '' }}"
-    arguments = {"--spec": file, "--run": THIS_RUN, "--end": end, "--relearn": relearn}
-    return op.SparkJob(task_id="learn", job="learn", arguments=arguments)
+    arguments = {
+        "--spec": file,
+        "--run": THIS_RUN,
+        "--end": "{{ params.get('window_end') or '' }}",
+        "--relearn": "{{ 'yes' if params.get('relearn') else '' }}",
+    }
+    return op.Learn(task_id="learn", arguments=arguments)
 
 
 def carry_out_tasks(spec: TableSpec, file: str, planned: XComArg) -> None:

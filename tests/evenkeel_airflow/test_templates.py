@@ -15,10 +15,10 @@ from tests.support.airflow_env import airflow_db, dag_bag  # noqa: F401  a fixtu
 # isort: off
 import airflow.sdk
 from airflow.sdk import DAG
-from airflow.sdk.execution_time.context import MacrosAccessor
 
 import evenkeel_airflow
-from evenkeel_airflow.operators import Approve, ValidatePlan
+from evenkeel_airflow.airflow_versions import AirflowFailException
+from evenkeel_airflow.operators import Approve, SparkJob, ValidatePlan
 from tests.support.worlds.shop import Shop
 # isort: on
 
@@ -42,19 +42,32 @@ def test_a_run_of_a_partition_learns_the_window_that_ends_with_its_day(
     assert bag.import_errors == {}
     dag = bag.dags["rebalance_trips"]
     assert isinstance(dag.timetable, airflow.sdk.PartitionedAssetTimetable)
-    learn = dag.get_task("learn")
+    ran: list[dict[str, str]] = []
+    monkeypatch.setattr(SparkJob, "execute", lambda self, _: ran.append(self._given()))
+
+    def learns(key: str | None, asked: str | None) -> str | None:
+        """The end of the window that a run learns."""
+        task = dag_bag().dags["rebalance_trips"].get_task("learn")
+        params = {**dag.params.dump(), "window_end": asked}
+        given = {"params": params, "dag_run": Mock(partition_key=key), "run_id": "r"}
+        task.render_template_fields({**given, "ti": Mock(id=7)})
+        task.execute(given)
+        assert "--partition" not in ran[-1]
+        return ran[-1].get("--end")
+
     for key, asked, end in (
         ("2026-02-28", None, "2026-03-01"),
         ("2026-02-28T00:00:00", None, "2026-03-01"),
         ("2026-02-28", "2026-01-29", "2026-01-29"),
-        (None, None, ""),
+        ("eu-west", "2026-01-29", "2026-01-29"),
+        (None, None, None),
     ):
-        run = Mock(partition_key=key)
-        params = {**dag.params.dump(), "window_end": asked}
-        given = {"params": params, "dag_run": run, "run_id": "r", "ti": Mock(id=7)}
-        given["macros"] = MacrosAccessor()
-        args = learn.render_template(learn.application_args, given, learn.get_template_env())
-        assert args[args.index("--end") + 1] == end, key
+        assert learns(key, asked) == end, key
+    for key in ("eu-west", "2026-02-30", "9999-12-31"):
+        said = f"^the run r: expected a partition key that begins with a day.* got '{key}'\\. Write"
+        with pytest.raises(AirflowFailException, match=said):
+            learns(key, None)
+    assert len(ran) == 5
 
 
 def test_airflows_scheduler_makes_a_run_for_a_partition(

@@ -5,6 +5,7 @@ Every scheduler loop parses these modules. Heavy imports are therefore inside th
 
 from evenkeel_airflow.operators.approve import Approve as Approve
 from evenkeel_airflow.operators.jobs import ApplyWindow as ApplyWindow
+from evenkeel_airflow.operators.jobs import Learn as Learn
 from evenkeel_airflow.operators.jobs import Repair as Repair
 from evenkeel_airflow.operators.jobs import RollBack as RollBack
 from evenkeel_airflow.operators.jobs import Watch as Watch
