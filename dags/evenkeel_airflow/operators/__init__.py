@@ -1,6 +1,7 @@
 """Airflow operators of Evenkeel: a Spark job and its variants, and a person's approval.
 
-Every scheduler loop parses these modules. Heavy imports are therefore inside the functions.
+Each start of a DAG file imports these modules. Spark, Great Expectations and the steps of the
+pipeline are therefore imported inside the functions. NumPy and PyArrow come with the specs.
 """
 
 from evenkeel_airflow.operators.approve import Approve as Approve

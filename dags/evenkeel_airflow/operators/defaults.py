@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
-from difflib import get_close_matches
 from inspect import signature
 from typing import Any
 
@@ -65,6 +64,8 @@ def check_default_args(given: Mapping[str, Any], where: str) -> None:
     ------
     InputError : names each wrong one
     """
+    from difflib import get_close_matches
+
     taken = {
         name
         for operator in (BaseOperator, SparkSubmitOperator)
