@@ -203,7 +203,7 @@ def _rendered(dag: DAG, task_id: str, **asked: object) -> list[str]:
     return rendered
 
 
-def test_parsing_loads_nothing_heavy() -> None:
+def test_parsing_loads_neither_spark_nor_the_pipeline() -> None:
     code = (
         "import sys, json\n"
         f"sys.path.insert(0, {str(airflow_env.DAGS)!r})\n"

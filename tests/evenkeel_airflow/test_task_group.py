@@ -11,7 +11,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from tests.support.airflow_env import airflow_db, dag_bag  # noqa: F401  a fixture
+from tests.support.airflow_env import airflow_db, dag_bag, runs_a_dag  # noqa: F401  a fixture
 
 # Only now: the environment above must be set before Airflow is first imported.
 # isort: off
@@ -100,6 +100,7 @@ def test_a_group_whose_tasks_do_not_have_its_name_is_refused(world: World) -> No
         RebalanceTaskGroup(world.spec_path, prefix_group_id=False)
 
 
+@runs_a_dag
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
 def test_a_group_rebalances_and_rolls_back_what_fails(

@@ -6,10 +6,11 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 from unittest.mock import Mock
+from uuid import UUID
 
 import pytest
 
-from tests.support.airflow_env import airflow_db, dag_bag  # noqa: F401  a fixture
+from tests.support.airflow_env import airflow_db, dag_bag, runs_a_dag  # noqa: F401  a fixture
 
 # Only now: the environment above must be set before Airflow is first imported.
 # isort: off
@@ -148,6 +149,14 @@ printf '%s\\n' "$@" > {noted}
 """
 
 
+def test_every_argument_is_rendered_as_text() -> None:
+    with DAG("mine", schedule=None, render_template_as_native_obj=True):
+        job = SparkJob(task_id="job", job="maintain", arguments={"--spec": "{{ params.spec }}"})
+    job.render_template_fields({"params": {"spec": "12e5"}, "ti": Mock(id=UUID(int=7))})
+    assert job._given() == {"--spec": "12e5", "--attempt": str(UUID(int=7))}
+
+
+@runs_a_dag
 def test_arguments_are_text_in_a_dag_that_renders_python_values(
     tmp_path: Path,
     airflow_db: None,  # noqa: F811

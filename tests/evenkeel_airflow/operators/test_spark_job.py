@@ -21,7 +21,7 @@ from airflow.providers.apache.spark.hooks import spark_submit
 from airflow.sdk import DAG
 
 from evenkeel.registry.job_error import leave_error
-from evenkeel_airflow.airflow_versions import AirflowFailException
+from evenkeel_airflow.airflow_versions import REMEMBERS_DRIVERS, AirflowFailException
 from evenkeel_airflow.operators import SparkJob, spark_job
 from evenkeel_airflow.operators.spark_job import driver_python
 from partitioning.errors import InputError, UnreachableError
@@ -103,6 +103,7 @@ class Yarn:
         return (self.folder / "submitted").read_text().splitlines()
 
 
+@pytest.mark.skipif(not REMEMBERS_DRIVERS, reason="Airflow 3.3 or newer keeps a driver's id")
 def test_a_retry_finds_the_driver_on_yarn_and_its_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, manager: ThreadingHTTPServer
 ) -> None:
