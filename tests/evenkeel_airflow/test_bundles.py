@@ -19,7 +19,11 @@ from tests.support.wheel import ROOT
 # isort: off
 from airflow.dag_processing.bundles.base import BaseDagBundle
 from airflow.dag_processing.bundles.manager import DagBundlesManager
-from airflow.dag_processing.dagbag import BundleDagBag
+
+try:
+    from airflow.dag_processing.dagbag import BundleDagBag
+except ImportError:  # Airflow 3.1
+    from airflow.models.dagbag import BundleDagBag
 
 from evenkeel.spec.loading import load_spec
 # isort: on
