@@ -124,7 +124,7 @@ NATIVE = """# An Airflow DAG of the team's own.
 from airflow.sdk import DAG, task
 from evenkeel_airflow import SparkJob
 
-with DAG("mine", schedule=None, render_template_as_native_obj=True, params={{"none": None}}):
+with DAG("native", schedule=None, render_template_as_native_obj=True, params={{"none": None}}):
 
     @task
     def first() -> int:
@@ -175,7 +175,7 @@ def test_arguments_are_text_in_a_dag_that_renders_python_values(
     }
     monkeypatch.setenv("AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST", json.dumps([bundle]))
     (dags / "mine.py").write_text(NATIVE.format(spec=Shop(tmp_path).spec))
-    run = dag_bag(dags).dags["mine"].test()
+    run = dag_bag(dags).dags["native"].test()
     states = {t.task_id: str(t.state) for t in run.get_task_instances()}
     assert states == {"first": "success", "job": "success"}
     noted = (tmp_path / "noted").read_text().splitlines()

@@ -68,6 +68,8 @@ def dag_bag(folder: Path = DAGS) -> DagBag:
     except ImportError:  # Airflow 3.1
         from airflow.models.dagbag import DagBag
 
+    # A run of a DAG in this process leaves it there on Airflow 3.1, and only that DAG is built.
+    os.environ.pop("_AIRFLOW_PARSING_CONTEXT_DAG_ID", None)
     return DagBag(dag_folder=folder)
 
 
