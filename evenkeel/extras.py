@@ -14,6 +14,7 @@ TESTED_PYTHON = ("3.11", "3.12", "3.13")
 TESTED_SPARK = ("4.0", "4.1", "4.2")
 TESTED_DELTA = ("4.4",)
 TESTED_AIRFLOW = ("3.1", "3.2", "3.3")
+TESTED_ICEBERG = ("1.12",)
 
 #: Distribution -> (major, minor) of the first release that has what DAGs and jobs need.
 MIN_RELEASES = {"pyspark": (4, 0), "apache-airflow": (3, 1), "delta-spark": (4, 0)}
@@ -93,6 +94,12 @@ def delta_package(spark: str) -> str:
     """Return the Maven coordinates of Delta's jars for a version of Spark."""
     series = ".".join(spark.split(".")[:2])
     return f"io.delta:delta-spark_{series}_2.13:{TESTED_DELTA[-1]}.0"
+
+
+def iceberg_package(spark: str) -> str:
+    """Return the Maven coordinates of Iceberg's runtime for a version of Spark."""
+    series = ".".join(spark.split(".")[:2])
+    return f"org.apache.iceberg:iceberg-spark-runtime-{series}_2.13:{TESTED_ICEBERG[-1]}.0"
 
 
 def require_packages(extra: str, *modules: str) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 from markupsafe import escape
 
 from evenkeel.quality.expectations import GateResult
-from evenkeel.registry.files.records import Html
+from evenkeel.registry.files.html import Html
 from evenkeel.registry.files.run_files import DATA_DOCS, RegistryFiles
 from evenkeel.registry.store import Store
 from evenkeel.render.formatting import template

@@ -74,6 +74,7 @@ _OF_MESSAGES = {
     "than the table, or the spec names another registry.",
     r"has got another constraint|\{wrong\}: somebody|has the constraint .* (by now|alone)": "A "
     "second run or repair works on the table, or somebody changed its constraint by hand.",
+    r"expected a page in UTF-8": "Somebody saved the page in another encoding, or a copy was cut.",
     r"has lost its branch": "Somebody dropped the branch, or an expiry of snapshots removed it.",
     r"has lost its constraint": "Somebody dropped the CHECK by hand, or wrote the table new.",
     r"has rows that|\{operation\} came between": "Rows came past the CHECK: by a restore, by a "
