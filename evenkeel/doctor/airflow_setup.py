@@ -221,6 +221,9 @@ def mode(what: str, master: str, extra: dict[str, Any]) -> Finding:
     if chosen == "cluster" and master.startswith("spark://"):
         fix = "Set deploy-mode to client: a standalone cluster runs no Python drivers"
         return Finding(what, Status.wrong, said, fix)
+    if chosen == "cluster" and "k8s" in master:
+        fix = "Set deploy-mode to client: a retry would submit a second driver beside the first"
+        return Finding(what, Status.wrong, said, fix)
     if chosen == "cluster" and "yarn" in master and not extra.get(RM_ADDRESS):
         fix = f"Set {RM_ADDRESS} in its extra: without it a retry cannot find its driver again"
         return Finding(what, Status.warning, said, fix)

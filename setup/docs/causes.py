@@ -39,6 +39,7 @@ _OF_MESSAGES = {
     # Stored files.
     r"a move would leave": "Rows were counted before and after a move on its branch, and differ. "
     "Spark or the store answered wrongly, or Evenkeel has a fault.",
+    r"version .* cannot be read any more": "VACUUM has removed files of that version.",
     r"cannot be read \(\{e\}\)": "The .npz file is cut short, or was edited. Its checksums tell.",
     r"constraint \{name\} is not the one": "Somebody wrote a CHECK with a name that Evenkeel uses, "
     "or another release of Evenkeel wrote it.",

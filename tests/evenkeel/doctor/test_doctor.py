@@ -112,6 +112,8 @@ def test_the_plugin_is_registered_or_in_the_plugins_folder(
         ({"host": "spark://m", "port": 7077}, {}, Status.ok, "spark://m:7077, deploy mode client"),
         ({"host": "m", "port": 7077}, {"deploy-mode": "cluster"}, Status.wrong, "spark://m:7077"),
         ({"host": None}, {}, Status.wrong, "names no master"),
+        ({"host": "k8s://https://m"}, {"deploy-mode": "client"}, Status.ok, "mode client"),
+        ({"host": "k8s://https://m"}, {"deploy-mode": "cluster"}, Status.wrong, "mode cluster"),
         ({"host": "yarn"}, {"deploy-mode": "cluster"}, Status.warning, "yarn, deploy mode cluster"),
         (
             {"host": "yarn"},
