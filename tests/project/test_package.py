@@ -182,7 +182,7 @@ def test_the_wheel_goes_beside_what_airflow_pins(wheel: Path, tmp_path: Path) ->
 def test_workflows_run_targets_and_cells_that_are_there() -> None:
     folder, makefile = ROOT / ".github" / "workflows", (ROOT / "Makefile").read_text()
     flows = {file.stem: yaml.safe_load(file.read_text()) for file in folder.glob("*.yml")}
-    assert set(flows) == {"test", "matrix", "release", "soak", "cluster", "trino"}
+    assert set(flows) == {"test", "matrix", "release", "soak", "chaos", "cluster", "trino"}
     steps = [s for flow in flows.values() for job in flow["jobs"].values() for s in job["steps"]]
     targets = [step["run"].split()[1] for step in steps if "run" in step]
     assert targets and all(re.search(rf"^{t}:", makefile, re.M) for t in targets)
