@@ -75,14 +75,14 @@ class TableStatus:
         channels, split = self.epoch.function.channels, self.table.spec.split is not None
         return floor(self.learned.profile, channels, split)
 
-    @property
+    @cached_property
     def limit(self) -> float:
         """Imbalance over which the table wants a rebalance; the trigger, where it is not known."""
-        spec = self.table.spec
-        if self.epoch is None or self.learned is None:
-            return spec.trigger
-        channels, split = self.epoch.function.channels, spec.split is not None
-        return considered_from(self.learned.profile, channels, spec.trigger, split)
+        trigger = self.table.spec.trigger
+        if self.epoch is None or self.learned is None or self.floor is None:
+            return trigger
+        channels = self.epoch.function.channels
+        return considered_from(self.learned.profile, channels, trigger, self.floor)
 
     @cached_property
     def shares(self) -> list[float] | None:

@@ -7,7 +7,6 @@ from statistics import NormalDist
 
 from partitioning.function.function import Channel, PartitioningFunction
 from partitioning.strategies.frontier.whole_keys import level_worth
-from partitioning.workload.bounds import floor
 from partitioning.workload.profile import Profile
 
 #: A gain in imbalance below this is noise, not balance.
@@ -79,7 +78,7 @@ def fullest_by_chance(chance: float, channels: int) -> float:
 
 
 def considered_from(
-    profile: Profile, channels: Sequence[Channel], trigger: float, splitting: bool
+    profile: Profile, channels: Sequence[Channel], trigger: float, least: float
 ) -> float:
     """Return the imbalance over which a rebalance is considered.
 
@@ -87,10 +86,10 @@ def considered_from(
 
     Parameters
     ----------
-    splitting : whether keys may be shared by several channels
+    least : the imbalance that no function is below
     """
-    least = floor(profile, channels, splitting) + MIN_GAIN
-    return max(trigger, most_by_chance(profile, open_channels(channels)), least)
+    by_chance = most_by_chance(profile, open_channels(channels))
+    return max(trigger, by_chance, least + MIN_GAIN)
 
 
 def open_channels(channels: Sequence[Channel]) -> int:

@@ -46,8 +46,8 @@ class TableRow:
     learned : when the newest profile was learned
     unreadable : a file is damaged, or the store does not answer
     since : when this process first found it unreadable, UTC; None: it can be read
-    over : whether its imbalance wants a rebalance: it is over the trigger, chance and the floor
-    over_since : end of the first window since which every one was over these, as text
+    over : whether its imbalance wants a rebalance, as `TableStatus.limit` has it
+    over_since : end of the first window since which every one was over that limit, as text
     read : when the files were read, UTC
     """
 

@@ -14,6 +14,7 @@ from evenkeel.watch.forecast import would_act
 from evenkeel_ui.access import REBALANCE, WATCH, may, require
 from evenkeel_ui.airflow_runs import runs
 from partitioning.planning.aims import considered_from
+from partitioning.workload.bounds import floor
 
 
 @dataclass(frozen=True)
@@ -50,8 +51,9 @@ def undoers(
     if preview is None:
         return []
     found, plan, profile = {}, preview["plan"], preview["learned"].profile
-    channels, split = plan.function.channels, spec.split is not None
-    limit = considered_from(profile, channels, spec.trigger, split)
+    channels = plan.function.channels
+    least = floor(profile, channels, spec.split is not None)
+    limit = considered_from(profile, channels, spec.trigger, least)
     if plan.imbalance_after > limit and spec.schedule:
         dag = f"{REBALANCE}{spec.table}"
         found[dag] = f"The next scheduled run of {dag} would undo this way back"
