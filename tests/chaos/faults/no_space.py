@@ -8,8 +8,10 @@ from pyspark.sql import SparkSession
 
 
 class NoSpace:
-    """The kernel lets files of this process and its JVM grow no longer than so many bytes: as on a
-    disk that is full after these, what is longer is torn."""
+    """The kernel lets files of this process and its JVM grow no longer than so many bytes.
+
+    It is as on a disk that is full after these: the rest of a file is torn off.
+    """
 
     def __init__(self, spark: SparkSession) -> None:
         java = spark._jvm.java.lang.ProcessHandle.current()

@@ -45,8 +45,10 @@ def lead_out(spark: SparkSession, case: Case, world: World) -> None:
 
 
 def check_job(spark: SparkSession, case: Case, world: World, added: Content) -> None:
-    """Whether all is well after a job that no run has: the tables hold what pandas makes of the
-    raw events, each row stands where the epoch in force says, and the job finds nothing to do.
+    """Check that all is well after a job that no run has.
+
+    The tables hold what pandas makes of the raw events. Each row stands where the epoch in force
+    says. The job finds nothing to do.
 
     Parameters
     ----------
