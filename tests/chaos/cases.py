@@ -22,7 +22,7 @@ TEAM = "team"
 TEAM_FLOWS = (("own", "adopt"), ("adopted", "release"))
 #: Jobs that no run has: each is begun from a stage that has its name. See `flows`.
 JOB_STEPS = ("apply_window", "evolve", "forget", "maintain", "bootstrap")
-#: What each of these jobs writes, where it does not write all: see `INSIDE`.
+#: The writes of each of these jobs, where it does not make all: see `INSIDE`.
 _WRITES = {
     "evolve": ("a commit is made",),
     "adopt": ("a part is being written", "a commit is being written", "a commit is made"),

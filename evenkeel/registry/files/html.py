@@ -18,7 +18,7 @@ class Html(str):
 
         Raises
         ------
-        DamagedError : it is no text
+        DamagedError : its bytes are not UTF-8
         """
         try:
             return cls(data.decode())
