@@ -36,10 +36,10 @@ from evenkeel_spark.events.reader import read_events
 from evenkeel_spark.jobs import learn
 from evenkeel_spark.jobs.apply_window import measure_channels, merge_window, window_state
 from evenkeel_spark.jobs.bootstrap import bootstrap
-from evenkeel_spark.migration.fence import approved_migration
 from evenkeel_spark.migration.migrate import migrate
 from evenkeel_spark.migration.publish import publish
 from evenkeel_spark.migration.verify import verify
+from evenkeel_spark.plans.approved_plan import approved_migration
 from evenkeel_spark.runtime.session import session
 from evenkeel_spark.tables.delta import commits
 from evenkeel_spark.watching.streaming import meet

@@ -26,7 +26,7 @@ from evenkeel_spark.iceberg.migrate import migrate
 from evenkeel_spark.iceberg.verify import verify
 from evenkeel_spark.jobs import learn
 from evenkeel_spark.jobs.generate import zipf_rows
-from evenkeel_spark.migration.fence import approved_migration
+from evenkeel_spark.plans.approved_plan import approved_migration
 from evenkeel_spark.runtime.session import session
 
 CHANNELS = 16

@@ -29,8 +29,8 @@ from benchmarks.spark.pairs import seconds
 from evenkeel.registry.epochs import TableVersion
 from evenkeel.spec.loading import load_spec
 from evenkeel.table import Table
-from evenkeel_spark.migration.fence import Migration, approved_migration
 from evenkeel_spark.migration.migrate import forward_migration, table_record
+from evenkeel_spark.plans.approved_plan import Migration, approved_migration
 from evenkeel_spark.runtime.session import session
 from evenkeel_spark.tables.delta import constraints, state
 from partitioning.function.function import KeyColumn, PartitioningFunction, numbered_channels

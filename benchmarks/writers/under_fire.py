@@ -31,10 +31,10 @@ from benchmarks.writers.busy_writer import Commit
 from benchmarks.writers.fire_chart import fire_chart
 from evenkeel.spec.loading import load_spec
 from evenkeel.table import Table
-from evenkeel_spark.migration.fence import Migration, approved_migration
 from evenkeel_spark.migration.migrate import migrate
 from evenkeel_spark.migration.publish import publish
 from evenkeel_spark.migration.verify import verify
+from evenkeel_spark.plans.approved_plan import Migration, approved_migration
 from evenkeel_spark.runtime.retry import PATIENCE_SETTING
 from evenkeel_spark.runtime.session import session
 from evenkeel_spark.tables.delta import state

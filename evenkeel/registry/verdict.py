@@ -70,7 +70,7 @@ def settle(run: RunFiles, digest: str, number: int, verdict: str) -> str:
 
 
 def claim_epoch(files: RegistryFiles, number: int, digest: str) -> None:
-    """PlanMark an epoch for the plan of that digest, before its rows come to readers.
+    """Claim an epoch for the plan of that digest, before its rows come to readers.
 
     Raises
     ------

@@ -24,8 +24,9 @@ from evenkeel_spark.adoption.release import release
 from evenkeel_spark.jobs import learn, migrate, roll_back, verify
 from evenkeel_spark.jobs.apply_window import apply_window
 from evenkeel_spark.jobs.bootstrap import bootstrap
-from evenkeel_spark.migration import fence, publish
+from evenkeel_spark.migration import publish
 from evenkeel_spark.migration.repair import repair
+from evenkeel_spark.plans.approved_plan import approved_migration
 from evenkeel_spark.tables.delta import constraints, state
 from partitioning.errors import EvenkeelError
 from partitioning.function.function import PartitioningFunction
@@ -82,7 +83,7 @@ def task(spark: SparkSession, world: World, name: str, run: str = RUN) -> None:
     """One task of the DAG, in a session that is there already."""
     if name in ("verify", "publish"):
         # The job does both; a table that is sealed and not yet published is a stage of its own.
-        migration = fence.approved_migration(
+        migration = approved_migration(
             world.table, run, steps.read_plan(world.table.registry.run(run)).digest
         )
         if name == "verify":

@@ -27,18 +27,6 @@ from evenkeel_spark.tables.delta import constraints
 
 Point = Callable[[str], None]
 
-#: Modules whose named steps (`fence.crash_point`) are points, too.
-NAMED = (
-    "migration.migrate",
-    "migration.locks.table_lock",
-    "migration.table_migration",
-    "migration.verify",
-    "migration.publish",
-    "migration.roll_back",
-    "migration.placement",
-    "adoption.adopt",
-    "adoption.release",
-)
 _COMMITS = re.compile(
     r"(?:ALTER TABLE|(UPDATE|OPTIMIZE|VACUUM|MERGE)(?: INTO)?) delta\.`([^`]*)`"
     r"(?: (\w+ CONSTRAINT \w+))?"
@@ -127,10 +115,9 @@ def watched(point: Point) -> Iterator[None]:
         around(adopt, "change", True, "after")
         around(release, "change", True, "after")
         around(joining, "change", True, "after")
-        for module in NAMED:
-            patch.setattr(
-                f"evenkeel_spark.{module}.crash_point", lambda name: point(f"named {name}")
-            )
+        patch.setattr(
+            "evenkeel_spark.runtime.crash_point.reached", lambda name: point(f"named {name}")
+        )
         yield
 
 

@@ -20,9 +20,9 @@ from evenkeel.pipeline.steps import read_plan
 from evenkeel.registry.epochs import TableVersion
 from evenkeel.spec.loading import load_spec
 from evenkeel.table import Table
-from evenkeel_spark.migration.fence import Migration, approved_migration
 from evenkeel_spark.migration.repair import repair
 from evenkeel_spark.migration.roll_back import roll_back
+from evenkeel_spark.plans.approved_plan import Migration, approved_migration
 from evenkeel_spark.tables.delta import commits, constraints, state
 from partitioning.function.function import KeyColumn, PartitioningFunction, numbered_channels
 from partitioning.function.hashing import key_hash
@@ -106,16 +106,7 @@ def meanwhile(
             waiting.pop()()
 
     with monkeypatch.context() as patch:
-        for module in (
-            "migrate",
-            "table_migration",
-            "locks.table_lock",
-            "verify",
-            "publish",
-            "roll_back",
-            "placement",
-        ):
-            patch.setattr(f"evenkeel_spark.migration.{module}.crash_point", pause)
+        patch.setattr("evenkeel_spark.runtime.crash_point.reached", pause)
         yield
     assert not waiting
 

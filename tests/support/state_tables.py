@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 
 from evenkeel.registry.files.records import Membership
-from evenkeel_spark.migration.fence import Migration
+from evenkeel_spark.plans.approved_plan import Migration
 from evenkeel_spark.tables.delta import constraints
 from evenkeel_spark.tables.delta.state import python_dict, snapshot, sql_name
 from partitioning.function.function import PartitioningFunction

@@ -20,8 +20,8 @@ from evenkeel_spark.adoption.rewrite import Layout, change
 from evenkeel_spark.adoption.row_tasks import by_slot_range, rows_of_a_file, tasks_of
 from evenkeel_spark.adoption.survey import Survey, look
 from evenkeel_spark.events.reader import read_events, typed_key
-from evenkeel_spark.migration.fence import crash_point
 from evenkeel_spark.runtime.command import say
+from evenkeel_spark.runtime.crash_point import crash_point
 from evenkeel_spark.tables.delta import commits, constraints, state
 from evenkeel_spark.tables.delta.preflight import ROWS_PROPERTY, check_tables
 from evenkeel_spark.tables.delta.state import REGISTRY_PROPERTY

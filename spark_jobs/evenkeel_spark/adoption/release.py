@@ -19,8 +19,8 @@ from evenkeel.spec.table_spec import CHANNEL, SLOT, TableSpec
 from evenkeel.table import Table
 from evenkeel_spark.adoption.before import Before, find_before
 from evenkeel_spark.adoption.rewrite import Layout, change
-from evenkeel_spark.migration.fence import crash_point
 from evenkeel_spark.runtime.command import say
+from evenkeel_spark.runtime.crash_point import crash_point
 from evenkeel_spark.tables.delta import commits, constraints, state
 from evenkeel_spark.tables.delta.preflight import ROWS_PROPERTY
 from evenkeel_spark.tables.delta.write_session import own_session

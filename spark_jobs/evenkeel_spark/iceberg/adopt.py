@@ -21,8 +21,8 @@ from evenkeel_spark.adoption.adopt import function_to_adopt_by, made_from_column
 from evenkeel_spark.adoption.row_tasks import by_slot_range, tasks_of
 from evenkeel_spark.iceberg.placing import count_misplaced, name_column, place
 from evenkeel_spark.iceberg.survey import IcebergSurvey, survey_table
-from evenkeel_spark.migration.fence import crash_point
 from evenkeel_spark.runtime.command import say
+from evenkeel_spark.runtime.crash_point import crash_point
 from evenkeel_spark.tables.delta.preflight import ROWS_PROPERTY
 from evenkeel_spark.tables.delta.state import (
     BEFORE_PROPERTY,

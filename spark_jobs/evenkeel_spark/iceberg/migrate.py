@@ -12,17 +12,23 @@ import time
 from pyspark.sql import SparkSession
 
 from evenkeel.registry.files.migration_records import MigrationRecord, TableMigrated
-from evenkeel.registry.verdict import ROLL_BACK, newest_attempt
 from evenkeel_spark.iceberg.placing import count_misplaced, slot_name, update_sql
-from evenkeel_spark.migration.fence import AGAIN, Migration, crash_point, published
-from evenkeel_spark.migration.migrate import check_approved, clear_rolled_back, mark_started
+from evenkeel_spark.plans.approved_plan import AGAIN, Migration, check_approved, published
+from evenkeel_spark.plans.attempts import (
+    check_newest_attempt,
+    check_parent_current,
+    clear_rolled_back,
+    mark_started,
+)
+from evenkeel_spark.plans.before_moving import check_budget, check_one_row_a_key
 from evenkeel_spark.runtime.command import say
+from evenkeel_spark.runtime.crash_point import crash_point
 from evenkeel_spark.tables.delta.checksums import duplicate_keys
 from evenkeel_spark.tables.delta.constraints import mend
 from evenkeel_spark.tables.iceberg.checks import adopted_tables
 from evenkeel_spark.tables.iceberg.table import BRANCHES, IcebergTable
 from evenkeel_spark.tables.membership import table_in_errors
-from partitioning.errors import FenceError, InputError
+from partitioning.errors import FenceError
 from partitioning.function.sql import quoted
 
 STEP = "migrate"
@@ -45,8 +51,11 @@ def migrate(spark: SparkSession, migration: Migration) -> MigrationRecord:
     migration = clear_rolled_back(migration)
     for name, table in tables.items():
         check_fence(migration, name, table)
-        _check_one_row_a_key(migration, name, table)
-    _check_budget(migration, tables)
+        # State from events is checked by each window.
+        if migration.table.spec.state[name].rows == "one":
+            found = duplicate_keys(table.rows(), migration.before)
+            check_one_row_a_key(migration, name, found, table.sql)
+    check_budget(migration, lambda: sum(_to_move(migration, t) for t in tables.values()))
     migration.table.registry.store.check_exclusive()
     mark_started(migration)
     moved = {name: move(migration, name, table, STEP) for name, table in tables.items()}
@@ -69,19 +78,9 @@ def check_fence(migration: Migration, name: str, table: IcebergTable) -> None:
     FenceError : the run was rolled back, another epoch is current, or the table is not the one that
         the plan was made from
     """
-    plan, run, where = migration.plan, migration.run, table_in_errors(migration.table.spec, name)
-    attempt = newest_attempt(run, plan.digest)
-    if attempt.withdrawn:
-        raise FenceError("its plan was withdrawn", run.url, AGAIN)
-    if attempt.verdict == ROLL_BACK or attempt.number != migration.attempt:
-        raise FenceError("this run was rolled back", run.url, AGAIN)
-    current = migration.table.registry.current()
-    if current.function.digest != plan.parent_digest:
-        raise FenceError(
-            f"epoch {current.number} is current, the plan starts from epoch {plan.parent_epoch}",
-            migration.table.registry.url,
-            AGAIN,
-        )
+    plan, where = migration.plan, table_in_errors(migration.table.spec, name)
+    attempt = check_newest_attempt(migration)
+    check_parent_current(migration)
     claim = migration.table.registry.files.claim(migration.after.epoch).find()
     if attempt.verdict is None and claim is not None and claim.digest != plan.digest:
         raise FenceError(
@@ -156,35 +155,5 @@ def move(migration: Migration, name: str, table: IcebergTable, step: str) -> Tab
     )
 
 
-def _check_one_row_a_key(migration: Migration, name: str, table: IcebergTable) -> None:
-    """Refuse a table that has got duplicates, before anything moves."""
-    spec = migration.table.spec
-    if spec.state[name].rows != "one":
-        # State from events is checked by each window.
-        return
-    if found := duplicate_keys(table.rows(), migration.before):
-        keys = ", ".join(quoted(c) for c in spec.key)
-        raise InputError(
-            f"expected one row a key, found {found:,} keys with several; nothing was moved",
-            table_in_errors(spec, name),
-            f"Find them by SELECT {keys} FROM {table.sql} GROUP BY {keys} HAVING count(1) > 1, and "
-            "remove what is too many; or release the table, and adopt it with rows: many",
-        )
-
-
-def _check_budget(migration: Migration, tables: dict[str, IcebergTable]) -> None:
-    """Weigh again what is to move: the tables may have grown since the plan."""
-    plan = migration.plan
-    if plan.budget is None:
-        return
-    size = sum(
-        count_misplaced(table, migration.after) * table.bytes_per_row() for table in tables.values()
-    )
-    say(f"{size:,.0f} bytes to move (planned: {plan.bytes:,.0f}, budget: {plan.budget:,.0f})")
-    if size > plan.budget + 0.5:
-        raise FenceError(
-            f"{size:,.0f} bytes are to move by now, the budget is {plan.budget:,.0f} "
-            f"(planned: {plan.bytes:,.0f})",
-            migration.run.url,
-            "Nothing was moved: plan again, or raise the budget",
-        )
+def _to_move(migration: Migration, table: IcebergTable) -> float:
+    return count_misplaced(table, migration.after) * table.bytes_per_row()

@@ -8,8 +8,8 @@ from pyspark.sql import SparkSession
 
 from evenkeel.registry.epochs import Registry
 from evenkeel.spec.table_spec import CHANNEL, SLOT
-from evenkeel_spark.migration.fence import crash_point
 from evenkeel_spark.runtime.command import say
+from evenkeel_spark.runtime.crash_point import crash_point
 from evenkeel_spark.tables.delta.placement_sql import misplaced_sql
 from evenkeel_spark.tables.iceberg.commits import beaten
 from evenkeel_spark.tables.iceberg.table import IcebergTable, slot_column

@@ -16,8 +16,9 @@ from evenkeel.registry.verdict import claim_epoch
 from evenkeel_spark.iceberg.measuring import measure_branch
 from evenkeel_spark.iceberg.migrate import branch_prefix, check_fence, move
 from evenkeel_spark.iceberg.placing import name_column, place
-from evenkeel_spark.migration.fence import Migration, crash_point, published
+from evenkeel_spark.plans.approved_plan import Migration, published
 from evenkeel_spark.runtime.command import say
+from evenkeel_spark.runtime.crash_point import crash_point
 from evenkeel_spark.tables.iceberg.checks import adopted_tables
 from evenkeel_spark.tables.iceberg.commits import SUMMARY
 from evenkeel_spark.tables.iceberg.table import MAIN, IcebergTable

@@ -12,8 +12,8 @@ from evenkeel.spec.table_spec import CHANNEL, SLOT, TableSpec
 from evenkeel.table import Table
 from evenkeel_spark.adoption.release import check_not_kept, made_by_us
 from evenkeel_spark.iceberg.placing import slot_name
-from evenkeel_spark.migration.fence import crash_point
 from evenkeel_spark.runtime.command import say
+from evenkeel_spark.runtime.crash_point import crash_point
 from evenkeel_spark.tables.delta.state import BEFORE_PROPERTY, REGISTRY_PROPERTY, TABLE_PROPERTY
 from evenkeel_spark.tables.iceberg.checks import check_no_run_moves, check_registry, iceberg_table
 from evenkeel_spark.tables.iceberg.table import BRANCHES, IcebergTable

@@ -13,9 +13,10 @@ from evenkeel.registry.verdict import PUBLISH, ROLL_BACK, mark, newest_attempt, 
 from evenkeel_spark.iceberg.migrate import branch_prefix
 from evenkeel_spark.iceberg.placing import name_column
 from evenkeel_spark.iceberg.publish import publish, settle_tables
-from evenkeel_spark.migration.fence import Migration, crash_point, published
 from evenkeel_spark.migration.roll_back import decided
+from evenkeel_spark.plans.approved_plan import Migration, published
 from evenkeel_spark.runtime.command import say
+from evenkeel_spark.runtime.crash_point import crash_point
 from evenkeel_spark.tables.iceberg.checks import adopted_tables
 from partitioning.errors import FenceError
 

@@ -19,9 +19,10 @@ from evenkeel_spark.iceberg.measuring import measure_branch
 from evenkeel_spark.iceberg.migrate import branch_prefix, check_fence, move
 from evenkeel_spark.iceberg.placing import name_column
 from evenkeel_spark.iceberg.publish import MOVES_AGAIN, STEP, busy, publish, settle_tables
-from evenkeel_spark.migration.fence import Migration, crash_point, published
 from evenkeel_spark.migration.measuring.measures import channel_counts
+from evenkeel_spark.plans.approved_plan import Migration, published
 from evenkeel_spark.runtime.command import say
+from evenkeel_spark.runtime.crash_point import crash_point
 from evenkeel_spark.tables.iceberg.checks import adopted_tables
 from evenkeel_spark.tables.iceberg.table import MAIN, IcebergTable
 from partitioning.errors import FenceError

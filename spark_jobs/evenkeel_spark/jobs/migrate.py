@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 from evenkeel.extras import require_packages
 from evenkeel.table import Table
 from evenkeel_spark.iceberg import migrate as iceberg_migrate
-from evenkeel_spark.migration.fence import requested_migration
 from evenkeel_spark.migration.migrate import migrate
+from evenkeel_spark.plans.approved_plan import requested_migration
 from evenkeel_spark.runtime.command import parser, run_job, say
 
 

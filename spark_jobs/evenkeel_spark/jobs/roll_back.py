@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 
 from evenkeel.table import Table
 from evenkeel_spark.iceberg import roll_back as iceberg_roll_back
-from evenkeel_spark.migration.fence import requested_migration
 from evenkeel_spark.migration.roll_back import roll_back
+from evenkeel_spark.plans.approved_plan import requested_migration
 from evenkeel_spark.runtime.command import parser, run_job
 
 

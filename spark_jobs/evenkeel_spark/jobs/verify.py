@@ -18,9 +18,9 @@ from pyspark.sql import SparkSession
 
 from evenkeel.table import Table
 from evenkeel_spark.iceberg import verify as iceberg_verify
-from evenkeel_spark.migration.fence import published, requested_migration
 from evenkeel_spark.migration.publish import publish
 from evenkeel_spark.migration.verify import verify
+from evenkeel_spark.plans.approved_plan import published, requested_migration
 from evenkeel_spark.runtime.command import parser, run_job, say
 from partitioning.errors import FenceError
 

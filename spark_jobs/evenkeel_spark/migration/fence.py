@@ -1,29 +1,21 @@
-"""The fence: check, before each write, that a migration may continue.
+"""The fence: check, before each write, that a migration of Delta tables may continue.
 
-The plan must be the approved one, and the tables those that it was made from. Nothing here
+The attempt must be the newest, and the tables those that the plan was made from. Nothing here
 changes a table.
 """
 
 from __future__ import annotations
 
 import json
-import os
-from argparse import Namespace
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cached_property
 
 from pyspark.sql import SparkSession
 
-from evenkeel.registry.files.run_files import RunFiles
-from evenkeel.registry.verdict import ROLL_BACK, newest_attempt
-from evenkeel.table import Table
-from evenkeel_spark.runtime.command import about
+from evenkeel_spark.plans.approved_plan import AGAIN, Migration
+from evenkeel_spark.plans.attempts import check_newest_attempt, check_parent_current
 from evenkeel_spark.tables.delta import commits, constraints, state
-from evenkeel_spark.tables.delta.placement_sql import moving_rules
 from evenkeel_spark.tables.delta.preflight import check_ours
 from partitioning.errors import FenceError
-from partitioning.function.function import PartitioningFunction
 from partitioning.planning.plan import Plan
 
 #: Operations of commits that leave every row where the table's constraint admits it.
@@ -42,108 +34,6 @@ _HARMLESS = (
     "delta.tuneFileSizesForRewrites",
     "evenkeel.inputs",
 )
-AGAIN = "Plan again: start a new run"
-
-
-@dataclass(frozen=True, eq=False)
-class Migration:
-    """A plan to carry out or undo: its table, its run, and the functions of both epochs."""
-
-    table: Table
-    run: RunFiles
-    plan: Plan
-    before: PartitioningFunction
-    after: PartitioningFunction
-    #: Number of the attempt to carry it out, as `evenkeel.registry.verdict` counts them.
-    attempt: int = 1
-    #: Version up to which `fence` has found each state table's history in order, to read on from.
-    in_order: dict[str, int] = field(default_factory=dict)
-
-    @property
-    def old(self) -> str:
-        """Name of the constraint of the epoch that the plan starts from."""
-        return constraints.epoch_name(self.before.epoch)
-
-    @property
-    def moving(self) -> str:
-        """Name of the constraint that admits both epochs."""
-        # Plans of earlier versions of Evenkeel name no run, nor did their constraint.
-        return constraints.moving_name(self.after.epoch, self.plan.digest if self.plan.run else "")
-
-    @property
-    def new(self) -> str:
-        """Name of the constraint of the epoch that the plan leads to."""
-        return constraints.epoch_name(self.after.epoch)
-
-    @cached_property
-    def rules(self) -> dict[str, list[str]]:
-        """The CHECK expressions that the three constraints may have, by name; first as added."""
-        spec = self.table.spec
-        return {
-            self.old: [constraints.fence_rule(spec, self.before)],
-            self.moving: moving_rules(spec, self.before, self.after),
-            self.new: [constraints.fence_rule(spec, self.after)],
-        }
-
-    def path(self, name: str) -> str:
-        """Return the folder of the state table called `name`."""
-        return self.table.spec.state[name].path
-
-    def meta(self, step: str) -> dict[str, object]:
-        """Return what our commits record about themselves in the table's history."""
-        return {
-            "digest": self.plan.digest,
-            "epoch": self.after.epoch,
-            "run": self.run.name,
-            "step": step,
-        }
-
-
-def approved_migration(table: Table, run: str, digest: str) -> Migration:
-    """Read the run's plan and check that it is the one that was approved.
-
-    Raises
-    ------
-    InputError : the run has no plan
-    DamagedError : it is torn
-    FenceError : it is not the plan of that digest, or another table's
-    """
-    folder = table.registry.run(run)
-    plan, where = folder.plan.read(), folder.plan.path
-    if plan.digest != digest:
-        raise FenceError(
-            f"holds plan {plan.digest[:12]}, not {digest[:12]}, which was approved", where, AGAIN
-        )
-    if plan.run not in ("", folder.name):
-        raise FenceError(f"is the plan of run {plan.run}", where, AGAIN)
-    if plan.table != table.spec.table or set(plan.tables) != set(table.spec.state):
-        raise FenceError(
-            f"is a plan for {plan.table!r} ({', '.join(sorted(plan.tables))}), the spec has "
-            f"{table.spec.table!r} ({', '.join(sorted(table.spec.state))})",
-            where,
-            "Set the state tables of the spec back until this run has ended, or is rolled back; if "
-            "it has not begun to move state, start a new run",
-        )
-    before = table.epoch(plan.parent_epoch).function
-    if plan.function.parent != plan.parent_digest or before.digest != plan.parent_digest:
-        raise FenceError(
-            f"epoch {plan.parent_epoch} is not the one that this plan starts from", where, AGAIN
-        )
-    number = newest_attempt(folder, plan.digest).number
-    return Migration(table, folder, plan, before, plan.function, number)
-
-
-def requested_migration(table: Table, options: Namespace) -> Migration:
-    """Read the approved plan of a job's run, and name its epoch in the lines of progress."""
-    migration = approved_migration(table, options.run, options.digest)
-    about(epoch=migration.after.epoch)
-    return migration
-
-
-def published(migration: Migration) -> bool:
-    """Return whether the plan's epoch is published, and by this plan."""
-    registry = migration.table.registry
-    return registry.published(migration.after.epoch, migration.plan.digest)
 
 
 def owned(spark: SparkSession, migration: Migration, name: str) -> bool:
@@ -214,19 +104,9 @@ def fence(spark: SparkSession, migration: Migration, name: str) -> tuple[int, se
     # Read the attempt after the version. The next fence sees a verdict that comes later. An UPDATE
     # between the two fails by the constraint of the epoch before, or by a spent transaction id. At
     # worst a moving constraint stays behind, which roll_back or repair drops.
-    attempt = newest_attempt(migration.run, plan.digest)
-    if attempt.withdrawn:
-        raise FenceError("its plan was withdrawn", migration.run.url, AGAIN)
-    if attempt.verdict == ROLL_BACK or attempt.number != migration.attempt:
-        raise FenceError("this run was rolled back", migration.run.url, AGAIN)
+    check_newest_attempt(migration)
     existing = existing_constraints(spark, migration, name)
-    current = migration.table.registry.current()
-    if current.function.digest != plan.parent_digest:
-        raise FenceError(
-            f"epoch {current.number} is current, the plan starts from epoch {plan.parent_epoch}",
-            migration.table.registry.url,
-            AGAIN,
-        )
+    check_parent_current(migration)
     weighed = plan.tables[name]
     since = migration.in_order.get(name, weighed)
     if version < since:
@@ -264,12 +144,6 @@ def our_commits(spark: SparkSession, migration: Migration, name: str) -> list[co
             elif commit.operation in commits.MOVE_OPERATIONS:
                 moved.append(commit)
     return moved
-
-
-def crash_point(step: str) -> None:
-    """End the process here, as a crash would, if a test asks for a crash at this step."""
-    if os.environ.get("EVENKEEL_CRASH_AT") == step:
-        os._exit(137)
 
 
 def _foreign(commit: commits.Commit, plan: Plan) -> str | None:

@@ -10,27 +10,20 @@ from dataclasses import replace
 
 from pyspark.sql import SparkSession
 
-from evenkeel.inspect.half_moved import mark_moving
 from evenkeel.registry.files.migration_records import MigrationRecord, TableMigrated
-from evenkeel.registry.verdict import ROLL_BACK, begin_attempt, clear_earlier, newest_attempt
-from evenkeel_spark.migration.fence import (
-    AGAIN,
-    Migration,
-    crash_point,
-    fence,
-    our_commits,
-    published,
-)
+from evenkeel_spark.migration.fence import fence, our_commits
 from evenkeel_spark.migration.split_state import WRITTEN, check_mergeable
 from evenkeel_spark.migration.table_migration import TableMigration
 from evenkeel_spark.migration.throttle import Throttle, batch_stops
-from evenkeel_spark.runtime.command import say
+from evenkeel_spark.plans.approved_plan import Migration, check_approved, published
+from evenkeel_spark.plans.attempts import clear_rolled_back, mark_started
+from evenkeel_spark.plans.before_moving import check_budget, check_one_row_a_key
+from evenkeel_spark.runtime.crash_point import crash_point
 from evenkeel_spark.tables.delta import constraints, filesystem, state
 from evenkeel_spark.tables.delta.checksums import duplicate_keys, misplaced_rows
 from evenkeel_spark.tables.delta.commits import Commit
 from evenkeel_spark.tables.membership import check_members
-from partitioning.errors import FenceError, InputError
-from partitioning.function.sql import quoted
+from partitioning.errors import InputError
 from partitioning.moves.partial_rows import shared_keys
 
 STEP = "migrate"
@@ -60,11 +53,11 @@ def migrate(spark: SparkSession, migration: Migration) -> MigrationRecord:
         check_mergeable(spark, migration.table.spec)
     throttle = Throttle(spark, migration)
     if all(s == {migration.old} for s in existing.values()):
-        check_one_row_a_key(spark, migration)
+        _check_one_row_a_key(spark, migration)
         check_in_place(spark, migration)
         for name in names:
             forward_migration(spark, migration, name, STEP).check_merges()
-        check_budget(spark, migration, throttle)
+        check_budget(migration, lambda: weigh_moves(spark, migration, throttle))
     migration.table.registry.store.check_exclusive()
     for name in names:
         filesystem.check_writable(spark, migration.path(name))
@@ -91,90 +84,6 @@ def migrate(spark: SparkSession, migration: Migration) -> MigrationRecord:
     return record
 
 
-def check_approved(migration: Migration) -> None:
-    """Raise FenceError if the answer that the run has is no, or of another plan.
-
-    A plan that was cleared in Airflow, without the tasks after it, is one that nobody was asked
-    about. A run by hand has no answer, and needs none.
-    """
-    said, digest = migration.run.approval.find(), migration.plan.digest
-    if said is not None and not (said.approved and said.digest in (None, digest)):
-        answer = f"{'approved' if said.approved else 'refused'} plan {(said.digest or digest)[:12]}"
-        raise FenceError(
-            f"expected approval of plan {digest[:12]}; found: {said.by} has {answer}",
-            migration.run.approval.path,
-            _ask_again(migration),
-        )
-
-
-def _ask_again(migration: Migration) -> str:
-    """Return the advice for a plan that is not approved: a run asks a person about one plan."""
-    asked = migration.run.question.find()
-    if asked is not None and asked.digest != migration.plan.digest:
-        return "Start a new run: this one asks about its first plan alone"
-    return "Clear the task approve with all tasks after it, or start a new run"
-
-
-def clear_rolled_back(migration: Migration) -> Migration:
-    """Let a run that was rolled back move rows again, as its next attempt.
-
-    An attempt that was running when roll_back began stops at its next fence, because its number is
-    no longer the newest. The results of the one before are cleared, because pages would show them:
-    by the job that begins the new attempt, or by the next one, if that was killed. verify.json
-    names its attempt, so publish never takes old results for new ones.
-
-    Raises
-    ------
-    FenceError : the rollback has not ended, or the plan is withdrawn
-    """
-    run, digest = migration.run, migration.plan.digest
-    newest = newest_attempt(run, digest)
-    if newest.withdrawn:
-        # Write nothing: a record of this migration would say that it has begun to move state.
-        raise FenceError("its plan was withdrawn", run.url, AGAIN)
-    number = newest.number
-    if newest.verdict == ROLL_BACK:
-        if not newest.ended:
-            raise FenceError("rolling back has not ended", run.url, "Run roll_back again first")
-        crash_point("beginning")
-        number += 1
-        begin_attempt(run, digest, number)
-        crash_point("attempt begun")
-    if number > 1:
-        clear_earlier(run, _first_record(migration, number))
-    return replace(migration, attempt=number)
-
-
-def _first_record(migration: Migration, number: int) -> MigrationRecord:
-    """Return the record of an attempt that has moved nothing yet."""
-    return MigrationRecord(
-        digest=migration.plan.digest, epoch=migration.after.epoch, attempt=number, tables={}
-    )
-
-
-def mark_started(migration: Migration) -> None:
-    """Write a record without tables before the first table is changed.
-
-    From then on `plan` does not replace the plan, because only its own run can finish it. It may
-    have replaced it just before: a task that is cleared does not end its driver.
-
-    Raises
-    ------
-    FenceError : the run has another plan by now
-    """
-    run, digest, registry = migration.run, migration.plan.digest, migration.table.registry
-    known = run.migration.find()
-    if first := known is None or known.digest != digest:
-        run.migration.write(_first_record(migration, migration.attempt))
-    crash_point("begun")
-    mark_moving(registry, run)
-    if (other := run.plan.read().digest) != digest:
-        if first:
-            # No row has moved. With this record the table would count as half moved for ever.
-            run.migration.remove() if known is None else run.migration.write(known)
-        raise FenceError(f"holds plan {other[:12]}, not {digest[:12]}", run.plan.path, AGAIN)
-
-
 def forward_migration(
     spark: SparkSession,
     migration: Migration,
@@ -195,51 +104,21 @@ def forward_migration(
     )
 
 
-def check_budget(spark: SparkSession, migration: Migration, throttle: Throttle) -> None:
-    """Weigh again what is to move: the tables may have grown since the plan.
-
-    Raises
-    ------
-    FenceError : it is more than the plan's budget
-    """
-    plan = migration.plan
-    if plan.budget is None:
-        return
+def weigh_moves(spark: SparkSession, migration: Migration, throttle: Throttle) -> float:
+    """Return the bytes that are to move by now."""
     size = 0.0
     for name in migration.table.spec.state:
         writes = forward_migration(spark, migration, name, STEP).writes()
         size += sum(throttle.weigh(spark.sql(left).where(WRITTEN), name) for left, _ in writes)
-    say(f"{size:,.0f} bytes to move (planned: {plan.bytes:,.0f}, budget: {plan.budget:,.0f})")
-    # Half a byte of slack: the plan's own sum of floats may differ in its last digits.
-    if size > plan.budget + 0.5:
-        raise FenceError(
-            f"{size:,.0f} bytes are to move by now, the budget is {plan.budget:,.0f} "
-            f"(planned: {plan.bytes:,.0f})",
-            migration.run.url,
-            "Nothing was moved: plan again, or raise the budget",
-        )
+    return size
 
 
-def check_one_row_a_key(spark: SparkSession, migration: Migration) -> None:
-    """Refuse a team's table that has got duplicates: verify would send all that moved back.
-
-    Raises
-    ------
-    InputError : a key has several rows where the spec says one
-    """
+def _check_one_row_a_key(spark: SparkSession, migration: Migration) -> None:
     for name, part in migration.table.spec.state.items():
-        if part.rows != "one":
-            continue
-        rows, _ = state.read_newest(spark, part.path)
-        if found := duplicate_keys(rows, migration.before):
-            keys = ", ".join(quoted(c) for c in migration.table.spec.key)
-            raise InputError(
-                f"expected one row a key, found {found:,} keys with several; nothing was moved",
-                f"{name} ({part.path})",
-                f"Find them by SELECT {keys} FROM {state.sql_name(part.path)} GROUP BY {keys} "
-                "HAVING count(1) > 1, and remove what is too many; or release the table, and adopt "
-                "it with rows: many",
-            )
+        if part.rows == "one":
+            rows, _ = state.read_newest(spark, part.path)
+            found = duplicate_keys(rows, migration.before)
+            check_one_row_a_key(migration, name, found, state.sql_name(part.path))
 
 
 def check_in_place(spark: SparkSession, migration: Migration) -> None:

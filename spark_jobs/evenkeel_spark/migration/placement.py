@@ -16,7 +16,6 @@ from pyspark.sql import SparkSession
 
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.events.aggregate import exact
-from evenkeel_spark.migration.fence import crash_point
 from evenkeel_spark.migration.split_state import (
     BY_HAND,
     PartialMerge,
@@ -25,6 +24,7 @@ from evenkeel_spark.migration.split_state import (
     unmerged_columns,
 )
 from evenkeel_spark.runtime.command import say
+from evenkeel_spark.runtime.crash_point import crash_point
 from evenkeel_spark.runtime.retry import retry_on_conflict
 from evenkeel_spark.tables.delta import commits, constraints, state
 from evenkeel_spark.tables.delta.placement_sql import misplaced_sql, of_keys_sql

@@ -14,9 +14,11 @@ from evenkeel.pipeline.publish import publish_checked
 from evenkeel.registry.epochs import Epoch
 from evenkeel.registry.verdict import newest_attempt
 from evenkeel.table import Table
-from evenkeel_spark.migration.fence import Migration, crash_point, fence, published
+from evenkeel_spark.migration.fence import fence
 from evenkeel_spark.migration.placement import REPAIRING
+from evenkeel_spark.plans.approved_plan import Migration, published
 from evenkeel_spark.runtime.command import say
+from evenkeel_spark.runtime.crash_point import crash_point
 from evenkeel_spark.tables.delta import constraints
 from evenkeel_spark.tables.membership import check_members
 from partitioning.errors import FenceError

@@ -17,9 +17,9 @@ from evenkeel.pipeline.steps import read_plan
 from evenkeel.registry.epochs import Epoch, TableVersion
 from evenkeel.registry.verdict import PUBLISH, ROLL_BACK, mark, newest_attempt, settle
 from evenkeel.table import Table
-from evenkeel_spark.migration.fence import Migration, approved_migration
 from evenkeel_spark.migration.placement import REPAIRING, Placement
 from evenkeel_spark.migration.publish import check_still_admitted
+from evenkeel_spark.plans.approved_plan import Migration, approved_migration
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.delta import commits, constraints, state
 from evenkeel_spark.tables.delta.checksums import misplaced_rows

@@ -14,17 +14,13 @@ from functools import cache
 from pyspark.sql import SparkSession
 
 from evenkeel.registry.verdict import PUBLISH, ROLL_BACK, mark, newest_attempt, settle
-from evenkeel_spark.migration.fence import (
-    Migration,
-    crash_point,
-    existing_constraints,
-    owned,
-    published,
-)
+from evenkeel_spark.migration.fence import existing_constraints, owned
 from evenkeel_spark.migration.publish import publish
 from evenkeel_spark.migration.table_migration import SWEEPS, TableMigration
 from evenkeel_spark.migration.throttle import Throttle, batch_stops
+from evenkeel_spark.plans.approved_plan import Migration, published
 from evenkeel_spark.runtime.command import say
+from evenkeel_spark.runtime.crash_point import crash_point
 from evenkeel_spark.tables.delta import commits, constraints, state
 from partitioning.errors import FenceError
 from partitioning.planning.batches import Stops

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from itertools import count
 
 from evenkeel_spark.events.aggregate import exact
-from evenkeel_spark.migration.fence import crash_point
 from evenkeel_spark.migration.locks.table_lock import TableLock
 from evenkeel_spark.migration.move_predicate import moved_sql
 from evenkeel_spark.migration.split_state import (
@@ -27,6 +26,7 @@ from evenkeel_spark.migration.split_state import (
 )
 from evenkeel_spark.migration.throttle import Throttle
 from evenkeel_spark.runtime.command import say
+from evenkeel_spark.runtime.crash_point import crash_point
 from evenkeel_spark.runtime.retry import retry_on_conflict
 from evenkeel_spark.tables.delta import commits, constraints, state
 from evenkeel_spark.tables.delta.commits import WriteResult, undisturbed

@@ -16,7 +16,8 @@ from evenkeel.quality.tables_suite import FILE_OVERHEAD
 from evenkeel.registry.files.migration_records import Progress
 from evenkeel.runs.params import throttle_for
 from evenkeel.runs.prediction import batch_limits
-from evenkeel_spark.migration.fence import Migration, our_commits
+from evenkeel_spark.migration.fence import our_commits
+from evenkeel_spark.plans.approved_plan import Migration
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.delta import commits, state
 from evenkeel_spark.tables.delta.row_size import RowSize, size_rows

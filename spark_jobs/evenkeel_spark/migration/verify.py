@@ -16,13 +16,15 @@ from pyspark.sql import SparkSession
 from evenkeel.quality.gates import tables_gate
 from evenkeel.registry.files.migration_records import VerifyRecord
 from evenkeel.registry.verdict import newest_attempt
-from evenkeel_spark.migration.fence import Migration, crash_point, fence, published
+from evenkeel_spark.migration.fence import fence
 from evenkeel_spark.migration.measuring.measures import channel_counts, measure_table
 from evenkeel_spark.migration.measuring.table_versions import TableVersions
 from evenkeel_spark.migration.migrate import forward_migration, table_record
 from evenkeel_spark.migration.table_migration import SWEEPS, TableMigration
 from evenkeel_spark.migration.throttle import Throttle
+from evenkeel_spark.plans.approved_plan import Migration, published
 from evenkeel_spark.runtime.command import say
+from evenkeel_spark.runtime.crash_point import crash_point
 from evenkeel_spark.tables.delta import constraints, state
 from evenkeel_spark.tables.delta.checksums import misplaced_rows
 from evenkeel_spark.tables.spark_errors import SPARK_ERRORS

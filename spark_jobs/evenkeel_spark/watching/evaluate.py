@@ -27,8 +27,8 @@ from evenkeel.watch.mitigation import (
 from evenkeel.watch.state import PendingDecision, WatchState, new_watch
 from evenkeel.watch.state_file import read, write
 from evenkeel_spark.events.reader import read_events, row_column, with_times
-from evenkeel_spark.migration.fence import crash_point
 from evenkeel_spark.runtime.command import say
+from evenkeel_spark.runtime.crash_point import crash_point
 from evenkeel_spark.tables.delta import constraints
 from evenkeel_spark.watching.inputs import decision, profile_of
 from evenkeel_spark.watching.micro_batch import MeasuredBatch, measure_batch, need_watch

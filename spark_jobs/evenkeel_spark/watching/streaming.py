@@ -15,11 +15,11 @@ from evenkeel.pipeline import approval, steps
 from evenkeel.table import Table
 from evenkeel_spark.events import csv_files
 from evenkeel_spark.events.reader import check_key, col, read_events
-from evenkeel_spark.migration.fence import Migration, approved_migration, published
 from evenkeel_spark.migration.migrate import migrate
 from evenkeel_spark.migration.publish import publish
 from evenkeel_spark.migration.roll_back import roll_back
 from evenkeel_spark.migration.verify import verify
+from evenkeel_spark.plans.approved_plan import Migration, approved_migration, published
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.delta.commits import CONFLICTS
 from evenkeel_spark.watching.evaluate import evaluate

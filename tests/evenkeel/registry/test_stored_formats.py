@@ -16,11 +16,11 @@ from evenkeel.registry.files.stored_file import FileOf, dump
 from evenkeel.registry.profiles import epoch_plan, newest_profile
 from evenkeel.table import Table
 from evenkeel_spark.jobs.learn import learn
-from evenkeel_spark.migration.fence import approved_migration
 from evenkeel_spark.migration.migrate import migrate
 from evenkeel_spark.migration.publish import publish
 from evenkeel_spark.migration.roll_back import roll_back
 from evenkeel_spark.migration.verify import verify
+from evenkeel_spark.plans.approved_plan import approved_migration
 from evenkeel_spark.tables.delta import constraints
 from partitioning.planning.decide import Decision
 from partitioning.workload.profile import Profile

@@ -15,9 +15,9 @@ from evenkeel_spark.adoption.adopt import adopt
 from evenkeel_spark.adoption.release import release
 from evenkeel_spark.jobs import adopt as job
 from evenkeel_spark.jobs import learn, migrate
-from evenkeel_spark.migration.fence import approved_migration
 from evenkeel_spark.migration.repair import repair
 from evenkeel_spark.migration.roll_back import roll_back
+from evenkeel_spark.plans.approved_plan import approved_migration
 from evenkeel_spark.tables.delta import constraints, state
 from partitioning.errors import FenceError, InputError
 from tests.conftest import World

@@ -17,7 +17,6 @@ from evenkeel_spark.adoption.adopt import adopt
 from evenkeel_spark.adoption.release import release
 from evenkeel_spark.forgetting.forget import forget
 from evenkeel_spark.jobs import learn, maintain, migrate
-from evenkeel_spark.migration import table_migration
 from evenkeel_spark.migration.repair import repair
 from evenkeel_spark.tables.delta import state
 from partitioning.function.key_text import key_text
@@ -104,7 +103,7 @@ def test_a_column_added_between_two_batches_is_verified(
     spark: SparkSession, adopted: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     team = adopted
-    path, real, times = str(team.folder / "orders"), table_migration.crash_point, []
+    path, times = str(team.folder / "orders"), []
 
     def append(step: str) -> None:
         if step == "batch moved" and not times:
@@ -112,9 +111,8 @@ def test_a_column_added_between_two_batches_is_verified(
             rows = spark.read.format("delta").load(path).where("channel = 0").limit(5)
             stay = rows.withColumn("note", F.lit("new text"))
             stay.write.format("delta").mode("append").option("mergeSchema", True).save(path)
-        real(step)
 
-    monkeypatch.setattr(table_migration, "crash_point", append)
+    monkeypatch.setattr("evenkeel_spark.runtime.crash_point.reached", append)
     run(spark, team, "r1", capacities=(1, 1, 1, 0.3), batch=12_000)
     assert times and placed(spark, team)
 

@@ -14,8 +14,8 @@ from evenkeel_spark.evolving.evolve import evolve
 from evenkeel_spark.evolving.joining import create, record_members
 from evenkeel_spark.evolving.state_tables import StateTables
 from evenkeel_spark.migration import migrate as migrate_module
-from evenkeel_spark.migration.fence import Migration, approved_migration
-from evenkeel_spark.migration.migrate import mark_started
+from evenkeel_spark.plans.approved_plan import Migration, approved_migration
+from evenkeel_spark.plans.attempts import mark_started
 from evenkeel_spark.tables.delta import constraints, state
 from partitioning.errors import FenceError, InputError
 from tests.chaos.home import PIPELINE, RUN, dag, task

@@ -74,7 +74,7 @@ def test_rows_that_the_team_took_out_after_the_claim_stay_out(
             orders.call("rollback_to_snapshot", {"snapshot_id": str(good)})
             raise Killed
 
-    monkeypatch.setattr(publishing, "crash_point", at)
+    monkeypatch.setattr("evenkeel_spark.runtime.crash_point.reached", at)
     with pytest.raises(Killed):
         verify(lake, migration)
     monkeypatch.undo()

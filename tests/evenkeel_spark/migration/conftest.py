@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from evenkeel_spark.migration.fence import Migration
 from evenkeel_spark.migration.migrate import migrate
 from evenkeel_spark.migration.verify import verify
+from evenkeel_spark.plans.approved_plan import Migration
 from tests.support.placed import Placed, copied, placed, planned
 
 

@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 from evenkeel_spark.jobs.maintain import maintain
 from evenkeel_spark.jobs.migrate import main
 from evenkeel_spark.migration import fence
-from evenkeel_spark.migration.fence import approved_migration
 from evenkeel_spark.migration.migrate import migrate
+from evenkeel_spark.plans.approved_plan import approved_migration
 from evenkeel_spark.tables.delta import commits, state
 from partitioning.errors import DamagedError, FenceError
 from tests.support.placed import (

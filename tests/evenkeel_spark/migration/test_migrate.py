@@ -13,10 +13,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from evenkeel.inspect.half_moved import half_moved
-from evenkeel_spark.migration.migrate import check_budget, migrate
+from evenkeel_spark.migration.migrate import migrate, weigh_moves
 from evenkeel_spark.migration.publish import publish
 from evenkeel_spark.migration.throttle import Throttle
 from evenkeel_spark.migration.verify import verify
+from evenkeel_spark.plans.approved_plan import Migration
+from evenkeel_spark.plans.before_moving import check_budget
 from evenkeel_spark.tables.delta import commits, state
 from partitioning.errors import FenceError, InputError
 from tests.support.placed import (
@@ -197,13 +199,15 @@ def test_a_plan_replaced_under_a_driver_that_lives_on_stops_it(
 
 
 def test_over_the_budget_by_now_is_refused(spark: SparkSession, home: Placed) -> None:
+    def check(migration: Migration) -> None:
+        check_budget(migration, lambda: weigh_moves(spark, migration, Throttle(spark, migration)))
+
     exact = planned(spark, home).plan.bytes
     migration = planned(spark, home, budget=exact)
-    check_budget(spark, migration, Throttle(spark, migration))  # to the byte
+    check(migration)  # to the byte
     append(spark, home, migration.before, {f"new{i}": i for i in range(400)})
     version = home.version(spark)
     with pytest.raises(FenceError, match="the budget is"):
         migrate(spark, migration)
     assert home.version(spark) == version
-    wide = planned(spark, home, "wide", budget=3 * exact)
-    check_budget(spark, wide, Throttle(spark, wide))
+    check(planned(spark, home, "wide", budget=3 * exact))

@@ -11,13 +11,13 @@ from pyspark.sql import SparkSession
 
 from evenkeel.registry.verdict import PUBLISH, ROLL_BACK, newest_attempt, read_rolled_back
 from evenkeel_spark.migration import table_migration
-from evenkeel_spark.migration.fence import Migration
 from evenkeel_spark.migration.migrate import migrate
 from evenkeel_spark.migration.placement import REPAIRING
 from evenkeel_spark.migration.publish import publish
 from evenkeel_spark.migration.repair import repair
 from evenkeel_spark.migration.roll_back import roll_back
 from evenkeel_spark.migration.verify import verify
+from evenkeel_spark.plans.approved_plan import Migration
 from evenkeel_spark.tables.delta import constraints, state
 from tests.chaos.points import watched
 from tests.model.protocols.now import NOW

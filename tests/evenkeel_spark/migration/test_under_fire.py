@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from evenkeel_spark.migration.fence import Migration
 from evenkeel_spark.migration.migrate import migrate
 from evenkeel_spark.migration.publish import publish
 from evenkeel_spark.migration.roll_back import roll_back
 from evenkeel_spark.migration.table_migration import LOSSES
 from evenkeel_spark.migration.verify import verify
+from evenkeel_spark.plans.approved_plan import Migration
 from evenkeel_spark.runtime.retry import PATIENCE_SETTING
 from evenkeel_spark.tables.delta import commits, constraints, state
 from evenkeel_spark.tables.spark_errors import SPARK_ERRORS

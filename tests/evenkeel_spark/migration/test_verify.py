@@ -14,12 +14,12 @@ from pyspark.sql import SparkSession
 from evenkeel.pipeline.steps import publish as keep
 from evenkeel.registry.verdict import PUBLISH, settle
 from evenkeel_spark.jobs.verify import main
-from evenkeel_spark.migration.fence import Migration
 from evenkeel_spark.migration.migrate import migrate
 from evenkeel_spark.migration.publish import publish
 from evenkeel_spark.migration.repair import repair
 from evenkeel_spark.migration.roll_back import roll_back
 from evenkeel_spark.migration.verify import verify
+from evenkeel_spark.plans.approved_plan import Migration
 from evenkeel_spark.tables.delta import commits, state
 from evenkeel_spark.tables.delta.checksums import (
     Content,

@@ -11,7 +11,6 @@ import pandas as pd
 from pyspark.sql import SparkSession
 
 from evenkeel_spark.tables.iceberg.table import IcebergTable
-from evenkeel_spark.windows.iceberg import making, merging
 from tests.conftest import World
 from tests.support.iceberg.stages import Crash
 
@@ -70,10 +69,7 @@ def at(point: str, what: Callable[[], object], number: int = 0) -> Iterator[None
             if left[0] == -1:
                 what()
 
-    with (
-        patch.object(merging, "crash_point", step),
-        patch.object(making, "crash_point", step),
-    ):
+    with patch("evenkeel_spark.runtime.crash_point.reached", step):
         yield
     assert left[0] < 0, f"{point} was not reached"
 

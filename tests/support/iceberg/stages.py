@@ -7,20 +7,16 @@ from argparse import Namespace
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
-from pkgutil import iter_modules
 from typing import Any
 from unittest.mock import patch
 
 import pytest
 from pyspark.sql import SparkSession
 
-import evenkeel_spark.migration.migrate
 from evenkeel.pipeline import steps
 from evenkeel.registry.files.stored_file import StoredFile
 from evenkeel.spec.run_params import Params
-from evenkeel_spark import iceberg
 from evenkeel_spark.iceberg.adopt import adopt
 from evenkeel_spark.iceberg.maintain import steps as maintain_steps
 from evenkeel_spark.iceberg.migrate import migrate
@@ -28,20 +24,11 @@ from evenkeel_spark.iceberg.repair import repair
 from evenkeel_spark.iceberg.roll_back import roll_back
 from evenkeel_spark.iceberg.verify import verify
 from evenkeel_spark.jobs import learn
-from evenkeel_spark.migration.fence import Migration, approved_migration
+from evenkeel_spark.plans.approved_plan import Migration, approved_migration
 from evenkeel_spark.tables.iceberg.table import IcebergTable
 from tests.conftest import World
 
 NAMES = ("orders", "profiles")
-#: Modules whose crash points a job on Iceberg tables passes.
-MODULES = [
-    module
-    for module in (
-        evenkeel_spark.migration.migrate,
-        *(import_module(m.name) for m in iter_modules(iceberg.__path__, f"{iceberg.__name__}.")),
-    )
-    if hasattr(module, "crash_point")
-]
 #: Stages of one life, each after the one before. Run r1 is to publish epoch 1. At verified, the
 #: tables refuse writers by epoch 0, and are not decided to be published.
 STAGES = ("team", "adopted", "planned", "migrated", "verified", "published")
@@ -207,8 +194,7 @@ def at_each(step: Callable[[str], None], writes: bool = False) -> Iterator[None]
         return call
 
     with ExitStack() as stack:
-        for module in MODULES:
-            stack.enter_context(patch.object(module, "crash_point", step))
+        stack.enter_context(patch("evenkeel_spark.runtime.crash_point.reached", step))
         for owner, names in WRITES.items() if writes else ():
             for name in names:
                 stack.enter_context(patch.object(owner, name, followed_by_step(owner, name)))

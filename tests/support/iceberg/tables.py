@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from evenkeel.pipeline import steps
 from evenkeel.spec.run_params import Params
 from evenkeel_spark.jobs import learn
-from evenkeel_spark.migration.fence import Migration, approved_migration
+from evenkeel_spark.plans.approved_plan import Migration, approved_migration
 from tests.conftest import World
 
 NAMES = ("orders", "profiles")

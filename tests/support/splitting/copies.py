@@ -7,10 +7,10 @@ from pyspark.sql import SparkSession
 
 from evenkeel.quality.gates import plan_gate
 from evenkeel_spark.events.state_weights import weigh
-from evenkeel_spark.migration.fence import Migration
 from evenkeel_spark.migration.migrate import migrate
 from evenkeel_spark.migration.publish import publish
 from evenkeel_spark.migration.verify import verify
+from evenkeel_spark.plans.approved_plan import Migration
 from evenkeel_spark.tables.delta import state
 from partitioning.function.function import PartitioningFunction
 from partitioning.workload.profile import Profile, Sketch

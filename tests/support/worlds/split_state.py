@@ -9,9 +9,9 @@ import numpy as np
 from pyspark.sql import SparkSession
 
 from evenkeel.quality.gates import plan_gate
-from evenkeel_spark.migration.fence import Migration
 from evenkeel_spark.migration.publish import publish
 from evenkeel_spark.migration.verify import verify
+from evenkeel_spark.plans.approved_plan import Migration
 from evenkeel_spark.tables.delta import state
 from partitioning.function.function import KeyColumn, PartitioningFunction
 from partitioning.function.split import Split

@@ -14,8 +14,9 @@ from functools import cached_property
 from delta.exceptions import MetadataChangedException
 from pyspark.sql import SparkSession
 
-from evenkeel_spark.migration.fence import Migration, crash_point
+from evenkeel_spark.plans.approved_plan import Migration
 from evenkeel_spark.runtime.command import say
+from evenkeel_spark.runtime.crash_point import crash_point
 from evenkeel_spark.runtime.retry import retry_on_conflict
 from evenkeel_spark.tables.delta import commits, constraints, state
 from evenkeel_spark.tables.delta.placement_sql import held_rule, misplaced_sql

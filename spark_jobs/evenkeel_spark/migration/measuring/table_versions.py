@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pyspark.sql import DataFrame, SparkSession
 
 from evenkeel.registry.state_view import wide_columns, width_sql
-from evenkeel_spark.migration.fence import Migration
 from evenkeel_spark.migration.split_state import WRITTEN, PartialMerge
+from evenkeel_spark.plans.approved_plan import Migration
 from evenkeel_spark.tables.delta import state
 from evenkeel_spark.tables.delta.checksums import (
     Content,

@@ -13,8 +13,8 @@ from evenkeel.spec.table_spec import CHANNEL, SLOT, TableSpec
 from evenkeel.table import Table
 from evenkeel_spark.events.aggregate import exact, of_table
 from evenkeel_spark.events.reader import read_events, reading, typed_key
-from evenkeel_spark.migration.fence import crash_point
 from evenkeel_spark.runtime.command import say
+from evenkeel_spark.runtime.crash_point import crash_point
 from evenkeel_spark.tables.column_inputs import INPUTS_PROPERTY, inputs_text
 from evenkeel_spark.tables.delta.preflight import COLUMNS_PROPERTY, declared
 from evenkeel_spark.tables.delta.state import (

@@ -17,8 +17,8 @@ from evenkeel.spec.table_spec import CHANNEL, SLOT, TableSpec
 from evenkeel.table import Table
 from evenkeel_spark.events.aggregate import exact, merged_sql, of_table
 from evenkeel_spark.iceberg.placing import place
-from evenkeel_spark.migration.fence import crash_point
 from evenkeel_spark.runtime.command import say
+from evenkeel_spark.runtime.crash_point import crash_point
 from evenkeel_spark.tables.delta.placement_sql import misplaced_sql
 from evenkeel_spark.tables.delta.write_session import in_session
 from evenkeel_spark.tables.iceberg.checks import check_slot_column

@@ -9,12 +9,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from evenkeel_spark.migration import table_migration
-from evenkeel_spark.migration.fence import Migration
 from evenkeel_spark.migration.migrate import migrate
 from evenkeel_spark.migration.publish import publish
 from evenkeel_spark.migration.repair import repair
 from evenkeel_spark.migration.roll_back import roll_back
 from evenkeel_spark.migration.verify import verify
+from evenkeel_spark.plans.approved_plan import Migration
 from evenkeel_spark.tables.delta import constraints
 from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
 from tests.support.placed import (

@@ -9,11 +9,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from evenkeel.registry.files.migration_records import TableMigrated
-from evenkeel_spark.migration.fence import Migration
 from evenkeel_spark.migration.measuring.measures import commit_spans, measure_table
 from evenkeel_spark.migration.measuring.table_versions import TableVersions
 from evenkeel_spark.migration.migrate import migrate, table_record
 from evenkeel_spark.migration.verify import verify
+from evenkeel_spark.plans.approved_plan import Migration
 from evenkeel_spark.tables.delta import state
 from evenkeel_spark.tables.delta.checksums import (
     Content,

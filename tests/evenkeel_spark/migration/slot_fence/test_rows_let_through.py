@@ -13,12 +13,12 @@ from evenkeel.spec.loading import load_spec
 from evenkeel.table import Table
 from evenkeel_spark.forgetting.forget import forget
 from evenkeel_spark.jobs import repair as job
-from evenkeel_spark.migration.fence import Migration
 from evenkeel_spark.migration.migrate import migrate
 from evenkeel_spark.migration.publish import publish
 from evenkeel_spark.migration.repair import repair
 from evenkeel_spark.migration.roll_back import roll_back
 from evenkeel_spark.migration.verify import verify
+from evenkeel_spark.plans.approved_plan import Migration
 from evenkeel_spark.tables.delta import constraints
 from partitioning.errors import FenceError, GateError, InputError
 from partitioning.function.function import PartitioningFunction

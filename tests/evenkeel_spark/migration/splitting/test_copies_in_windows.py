@@ -13,10 +13,10 @@ from pyspark.sql import SparkSession
 from evenkeel_spark.events.state_weights import weigh
 from evenkeel_spark.jobs.apply_window import apply_window
 from evenkeel_spark.jobs.bootstrap import bootstrap
-from evenkeel_spark.migration.fence import approved_migration
 from evenkeel_spark.migration.migrate import migrate
 from evenkeel_spark.migration.publish import publish
 from evenkeel_spark.migration.verify import verify
+from evenkeel_spark.plans.approved_plan import approved_migration
 from partitioning.function.function import KeyColumn
 from partitioning.function.hashing import key_hash
 from partitioning.function.split import Split

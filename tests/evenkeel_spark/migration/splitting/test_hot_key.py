@@ -18,10 +18,10 @@ from evenkeel.spec.run_params import Params
 from evenkeel_spark.jobs import learn
 from evenkeel_spark.jobs.apply_window import apply_window
 from evenkeel_spark.jobs.bootstrap import bootstrap
-from evenkeel_spark.migration.fence import approved_migration
 from evenkeel_spark.migration.migrate import migrate
 from evenkeel_spark.migration.publish import publish
 from evenkeel_spark.migration.verify import verify
+from evenkeel_spark.plans.approved_plan import approved_migration
 from partitioning.errors import InputError
 from tests.conftest import DAYS, FIRST_DAY, World
 

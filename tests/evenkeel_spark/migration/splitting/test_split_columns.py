@@ -12,13 +12,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from evenkeel.spec.loading import load_spec
 from evenkeel.table import Table
-from evenkeel_spark.migration.fence import Migration
 from evenkeel_spark.migration.migrate import migrate
 from evenkeel_spark.migration.roll_back import roll_back
 from evenkeel_spark.migration.split_state import WRITTEN, PartialMerge
 from evenkeel_spark.migration.table_migration import TableMigration
 from evenkeel_spark.migration.throttle import Throttle
 from evenkeel_spark.migration.verify import verify
+from evenkeel_spark.plans.approved_plan import Migration
 from evenkeel_spark.tables.delta import commits, state
 from partitioning.errors import GateError, InputError
 from partitioning.function.function import KeyColumn

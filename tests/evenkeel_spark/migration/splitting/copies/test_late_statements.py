@@ -62,9 +62,7 @@ def test_a_late_gather_takes_no_copy_away(
     assert build_side(spark, home) == dict.fromkeys(THREE, VALUE)
 
 
-@pytest.mark.parametrize(
-    ("ended_by", "step"), [("roll_back", "roll_back: moved back"), ("repair", "placement: placed")]
-)
+@pytest.mark.parametrize(("ended_by", "step"), [("roll_back", "moved back"), ("repair", "placed")])
 def test_a_merge_that_wakes_before_the_end_takes_no_copy_away(
     spark: SparkSession, home: Placed, monkeypatch: pytest.MonkeyPatch, ended_by: str, step: str
 ) -> None:
@@ -72,17 +70,16 @@ def test_a_merge_that_wakes_before_the_end_takes_no_copy_away(
     migration = plan_to(spark, home, "whole", whole(home.table.epoch().function, START))
 
     def at_ranks(point: str, what: Callable[[], object]) -> None:
-        module, step = point.split(": ")
-        reached = count()
+        times = count()
         monkeypatch.setattr(
-            f"evenkeel_spark.migration.{module}.crash_point",
-            lambda name: name == step and next(reached) == 1 and what(),
+            "evenkeel_spark.runtime.crash_point.reached",
+            lambda name: name == point and next(times) == 1 and what(),
         )
 
     def end() -> None:
         raise Crash
 
-    at_ranks("locks.table_lock: unsealed", end)
+    at_ranks("unsealed", end)
     with pytest.raises(Crash):
         migrate(spark, migration)
     monkeypatch.undo()

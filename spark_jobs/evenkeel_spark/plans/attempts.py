@@ -1,0 +1,110 @@
+"""Attempts to carry out a plan: whether this one may go on, and how the next one begins."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from evenkeel.inspect.half_moved import mark_moving
+from evenkeel.registry.files.migration_records import MigrationRecord
+from evenkeel.registry.verdict import (
+    ROLL_BACK,
+    Attempt,
+    begin_attempt,
+    clear_earlier,
+    newest_attempt,
+)
+from evenkeel_spark.plans.approved_plan import AGAIN, Migration
+from evenkeel_spark.runtime.crash_point import crash_point
+from partitioning.errors import FenceError
+
+
+def check_newest_attempt(migration: Migration) -> Attempt:
+    """Return the newest attempt at the plan, if it is this migration's and nobody has ended it.
+
+    Raises
+    ------
+    FenceError : the plan was withdrawn, or the run was rolled back
+    """
+    attempt = newest_attempt(migration.run, migration.plan.digest)
+    if attempt.withdrawn:
+        raise FenceError("its plan was withdrawn", migration.run.url, AGAIN)
+    if attempt.verdict == ROLL_BACK or attempt.number != migration.attempt:
+        raise FenceError("this run was rolled back", migration.run.url, AGAIN)
+    return attempt
+
+
+def check_parent_current(migration: Migration) -> None:
+    """Check that the epoch that the plan starts from is still the current one.
+
+    Raises
+    ------
+    FenceError : another one is
+    """
+    registry, plan = migration.table.registry, migration.plan
+    current = registry.current()
+    if current.function.digest != plan.parent_digest:
+        raise FenceError(
+            f"epoch {current.number} is current, the plan starts from epoch {plan.parent_epoch}",
+            registry.url,
+            AGAIN,
+        )
+
+
+def clear_rolled_back(migration: Migration) -> Migration:
+    """Let a run that was rolled back move rows again, as its next attempt.
+
+    An attempt that was running when roll_back began stops at its next fence, because its number is
+    no longer the newest. The results of the one before are cleared, because pages would show them:
+    by the job that begins the new attempt, or by the next one, if that was killed. verify.json
+    names its attempt, so publish never takes old results for new ones.
+
+    Raises
+    ------
+    FenceError : the rollback has not ended, or the plan is withdrawn
+    """
+    run, digest = migration.run, migration.plan.digest
+    newest = newest_attempt(run, digest)
+    if newest.withdrawn:
+        # Write nothing: a record of this migration would say that it has begun to move state.
+        raise FenceError("its plan was withdrawn", run.url, AGAIN)
+    number = newest.number
+    if newest.verdict == ROLL_BACK:
+        if not newest.ended:
+            raise FenceError("rolling back has not ended", run.url, "Run roll_back again first")
+        crash_point("beginning")
+        number += 1
+        begin_attempt(run, digest, number)
+        crash_point("attempt begun")
+    if number > 1:
+        clear_earlier(run, _first_record(migration, number))
+    return replace(migration, attempt=number)
+
+
+def _first_record(migration: Migration, number: int) -> MigrationRecord:
+    """Return the record of an attempt that has moved nothing yet."""
+    return MigrationRecord(
+        digest=migration.plan.digest, epoch=migration.after.epoch, attempt=number, tables={}
+    )
+
+
+def mark_started(migration: Migration) -> None:
+    """Write a record without tables before the first table is changed.
+
+    From then on `plan` does not replace the plan, because only its own run can finish it. It may
+    have replaced it just before: a task that is cleared does not end its driver.
+
+    Raises
+    ------
+    FenceError : the run has another plan by now
+    """
+    run, digest, registry = migration.run, migration.plan.digest, migration.table.registry
+    known = run.migration.find()
+    if first := known is None or known.digest != digest:
+        run.migration.write(_first_record(migration, migration.attempt))
+    crash_point("begun")
+    mark_moving(registry, run)
+    if (other := run.plan.read().digest) != digest:
+        if first:
+            # No row has moved. With this record the table would count as half moved for ever.
+            run.migration.remove() if known is None else run.migration.write(known)
+        raise FenceError(f"holds plan {other[:12]}, not {digest[:12]}", run.plan.path, AGAIN)
