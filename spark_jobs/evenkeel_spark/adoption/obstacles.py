@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from evenkeel.spec.table_spec import CHANNEL, SLOT, TableSpec
 from evenkeel_spark.adoption.before import find_before
+from evenkeel_spark.tables.comparable import incomparable
 from evenkeel_spark.tables.delta import commits, constraints, filesystem, state
 from evenkeel_spark.tables.delta.state import REGISTRY_PROPERTY
 from evenkeel_spark.tables.membership import table_in_errors
@@ -32,16 +33,37 @@ def layout_problems(
     ----------
     key : with the types that the input has
     """
-    table, where = spec.state[name], table_in_errors(spec, name)
-    kinds = {field.name: field.dataType.simpleString() for field in schema}
-    if missing := [c for c in (*spec.key, *table.partitions) if c not in kinds]:
-        yield InputError(
+    yield from _owner_problems(spark, spec, name)
+    yield from key_problems(kinds_of(schema), key, table_in_errors(spec, name))
+    yield from _column_problems(spark, spec, name, schema)
+    yield from _feature_problems(spark, spec, name)
+    yield from _writer_problems(spark, spec, name)
+
+
+def kinds_of(schema: StructType) -> dict[str, str]:
+    """Return the types of columns by name, as SQL writes them."""
+    return {field.name: field.dataType.simpleString() for field in schema}
+
+
+def check_named_columns(kinds: Mapping[str, str], wanted: Sequence[str], where: str) -> None:
+    """Check that a table has the columns that the spec names.
+
+    Raises
+    ------
+    InputError : it lacks one
+    """
+    if missing := [c for c in wanted if c not in kinds]:
+        raise InputError(
             f"there is no column {', '.join(map(repr, missing))}",
             where,
             f"Its columns: {', '.join(list(kinds)[:40])}",
         )
-        return
-    yield from _owner_problems(spark, spec, name)
+
+
+def key_problems(
+    kinds: Mapping[str, str], key: Sequence[KeyColumn], where: str
+) -> Iterator[EvenkeelError]:
+    """Yield the columns of the key that have another type than the input."""
     for column in key:
         if kinds[column.name] != column.type:
             yield InputError(
@@ -50,14 +72,10 @@ def layout_problems(
                 where,
                 "Convert one of them: a key must hash alike in both",
             )
-    yield from _column_problems(spark, spec, name, schema)
-    yield from _feature_problems(spark, spec, name)
-    yield from _writer_problems(spark, spec, name)
 
 
-def _owner_problems(spark: SparkSession, spec: TableSpec, name: str) -> Iterator[EvenkeelError]:
-    table, where = spec.state[name], table_in_errors(spec, name)
-    found = state.properties(spark, table.path)
+def owner_problems(found: Mapping[str, str], where: str) -> Iterator[EvenkeelError]:
+    """Yield an error if a table of those properties is adopted already."""
     owner = found.get(state.TABLE_PROPERTY)
     if owner is not None:
         yield InputError(
@@ -66,6 +84,21 @@ def _owner_problems(spark: SparkSession, spec: TableSpec, name: str) -> Iterator
             "Release it there first (`evenkeel release`), or correct the spec. If that registry is "
             "lost, bring it back, or `evenkeel release --registry-lost`",
         )
+
+
+def taken_problems(taken: Sequence[str], where: str) -> Iterator[EvenkeelError]:
+    """Yield an error if a table has columns of the names that ours get."""
+    if taken:
+        yield InputError(
+            f"has a column {', '.join(map(repr, taken))}, which Evenkeel would add",
+            where,
+            "Rename the column",
+        )
+
+
+def _owner_problems(spark: SparkSession, spec: TableSpec, name: str) -> Iterator[EvenkeelError]:
+    table, where = spec.state[name], table_in_errors(spec, name)
+    yield from owner_problems(state.properties(spark, table.path), where)
     if ours := sorted(constraints.our_constraints(spark, table.path)):
         yield InputError(
             f"has the constraint {', '.join(ours)} of Evenkeel", where, "Release it first"
@@ -76,25 +109,14 @@ def _column_problems(
     spark: SparkSession, spec: TableSpec, name: str, schema: StructType
 ) -> Iterator[EvenkeelError]:
     table, where = spec.state[name], table_in_errors(spec, name)
-    kinds = {field.name: field.dataType.simpleString() for field in schema}
+    kinds = kinds_of(schema)
     # Those that a release has left are ours.
     kept = find_before(state.properties(spark, table.path))
     released = kept is not None and CHANNEL in state.partition_columns(spark, table.path)
     left = {SLOT: "int", CHANNEL: "int"} if released else {}
-    if taken := [c for c in kinds if c.lower() in (SLOT, CHANNEL) and left.get(c) != kinds[c]]:
-        yield InputError(
-            f"has a column {', '.join(map(repr, taken))}, which Evenkeel would add",
-            where,
-            "Rename the column",
-        )
-    for field in schema:
-        if not state.comparable(field.dataType):
-            yield InputError(
-                f"column {field.name!r} is {field.dataType.simpleString()}: rows with a map or a "
-                "variant cannot be compared before and after they move",
-                where,
-                "Keep it in another table, or as an array of structs",
-            )
+    taken = [c for c in kinds if c.lower() in (SLOT, CHANNEL) and left.get(c) != kinds[c]]
+    yield from taken_problems(taken, where)
+    yield from incomparable(schema, where)
 
 
 def _feature_problems(spark: SparkSession, spec: TableSpec, name: str) -> Iterator[EvenkeelError]:

@@ -17,6 +17,8 @@ from evenkeel.spec.parts import StateTable
 from evenkeel.spec.table_spec import CHANNEL, SLOT, TableSpec
 from evenkeel_spark.adoption.before import Before, Changed, find_before
 from evenkeel_spark.adoption.obstacles import (
+    check_named_columns,
+    kinds_of,
     layout_problems,
     row_problems,
     space_problems,
@@ -135,9 +137,9 @@ def look(spark: SparkSession, spec: TableSpec, name: str, function: Partitioning
         )
     version = state.table_version(spark, table.path)
     rows = state.read_version(spark, table.path, version)
+    wanted = (*spec.key, *table.partitions)
+    check_named_columns(kinds_of(rows.schema), wanted, table_in_errors(spec, name))
     problems = list(layout_problems(spark, spec, name, rows.schema, function.key))
-    if any("no column" in problem.what for problem in problems):
-        raise problems[0]
     count, nulls, keys, channels = count_rows(rows, spec, table, function)
     problems += row_problems(spec, name, nulls, count, keys)
     size, files = _size(spark, table.path, version)

@@ -17,8 +17,8 @@ from evenkeel.spec.merges import MERGES, TIMES, Merge
 from evenkeel.spec.parts import StateColumn
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.events.csv_files import OTHER_HEADER, read_csv
+from evenkeel_spark.tables.comparable import comparable
 from evenkeel_spark.tables.delta.filesystem import check_answers
-from evenkeel_spark.tables.delta.state import comparable
 from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
 from partitioning.errors import InputError
 from partitioning.function.function import KeyColumn, PartitioningFunction

@@ -28,8 +28,9 @@ from evenkeel_spark.tables.column_inputs import (
     other_inputs,
     same_inputs,
 )
+from evenkeel_spark.tables.comparable import comparable
 from evenkeel_spark.tables.delta.preflight import COLUMNS_PROPERTY, check_ours, declared
-from evenkeel_spark.tables.delta.state import comparable, properties, properties_sql, schema
+from evenkeel_spark.tables.delta.state import properties, properties_sql, schema
 from evenkeel_spark.windows.kept_types import may_keep
 from partitioning.errors import InputError
 from partitioning.function.sql import quoted

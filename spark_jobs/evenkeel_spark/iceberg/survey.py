@@ -8,13 +8,16 @@ from dataclasses import dataclass
 from pyspark.sql import functions as F
 
 from evenkeel.spec.table_spec import CHANNEL, SLOT, TableSpec
-from evenkeel_spark.adoption.obstacles import row_problems
-from evenkeel_spark.adoption.survey import count_rows, evenness_line
-from evenkeel_spark.tables.delta.state import (
-    BEFORE_PROPERTY,
-    REGISTRY_PROPERTY,
-    TABLE_PROPERTY,
+from evenkeel_spark.adoption.obstacles import (
+    check_named_columns,
+    key_problems,
+    kinds_of,
+    owner_problems,
+    row_problems,
+    taken_problems,
 )
+from evenkeel_spark.adoption.survey import count_rows, evenness_line
+from evenkeel_spark.tables.delta.state import BEFORE_PROPERTY
 from evenkeel_spark.tables.iceberg.checks import incomparable
 from evenkeel_spark.tables.iceberg.table import MAIN, SLOT_NAME, IcebergTable
 from evenkeel_spark.tables.membership import table_in_errors
@@ -59,9 +62,8 @@ def survey_table(
     spec: TableSpec, name: str, table: IcebergTable, function: PartitioningFunction
 ) -> IcebergSurvey:
     """Look at one table that is not adopted, and change nothing."""
+    check_named_columns(kinds_of(table.schema()), spec.key, table_in_errors(spec, name))
     problems = list(_problems(spec, name, table, function.key))
-    if any("no column" in problem.what for problem in problems):
-        raise problems[0]
     total = table.files().agg(F.sum("size"), F.count(F.lit(1))).collect()[0]
     rows, nulls, keys, channels = count_rows(table.rows(), spec, spec.state[name], function)
     problems += row_problems(spec, name, nulls, rows, keys)
@@ -73,22 +75,10 @@ def _problems(
 ) -> Iterator[EvenkeelError]:
     """Yield what stands in the way whatever rows there are."""
     where, found, schema = table_in_errors(spec, name), table.properties(), table.schema()
-    kinds = {field.name: field.dataType.simpleString() for field in schema}
-    if missing := [c for c in spec.key if c not in kinds]:
-        yield InputError(
-            f"there is no column {', '.join(map(repr, missing))}",
-            where,
-            f"Its columns: {', '.join(list(kinds)[:40])}",
-        )
-        return
+    kinds = kinds_of(schema)
     if MAIN not in table.refs():
         yield InputError("has no snapshot yet", where, "Write its first rows")
-    if (owner := found.get(TABLE_PROPERTY)) is not None:
-        yield InputError(
-            f"is adopted as a table of {owner!r} with registry {found.get(REGISTRY_PROPERTY)}",
-            where,
-            "Release it there first (`evenkeel release`), or correct the spec",
-        )
+    yield from owner_problems(found, where)
     if int(found.get(_VERSION, 2)) < _LEAST:
         yield InputError(
             f"is of format {found.get(_VERSION)}, which has no deletion vectors: a move would "
@@ -96,20 +86,8 @@ def _problems(
             where,
             f"ALTER TABLE {table.sql} SET TBLPROPERTIES ('{_VERSION}' = '{_LEAST}')",
         )
-    for column in key:
-        if kinds[column.name] != column.type:
-            yield InputError(
-                f"key column {column.name!r}: expected {column.type}, as in the input, found "
-                f"{kinds[column.name]}",
-                where,
-                "Convert one of them: a key must hash alike in both",
-            )
+    yield from key_problems(kinds, key, where)
     taken = [c for c in kinds if c.lower() in (SLOT, CHANNEL) or SLOT_NAME.fullmatch(c.lower())]
     # Those that a release has left are ours.
-    if taken and BEFORE_PROPERTY not in found:
-        yield InputError(
-            f"has a column {', '.join(map(repr, taken))}, which Evenkeel would add",
-            where,
-            "Rename the column",
-        )
+    yield from taken_problems([] if BEFORE_PROPERTY in found else taken, where)
     yield from incomparable(schema, where)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from pyspark.sql import SparkSession
 
@@ -22,7 +23,7 @@ from evenkeel_spark.runtime.crash_point import crash_point
 from evenkeel_spark.tables.delta import constraints, filesystem, state
 from evenkeel_spark.tables.delta.checksums import duplicate_keys, misplaced_rows
 from evenkeel_spark.tables.delta.commits import Commit
-from evenkeel_spark.tables.membership import check_members
+from evenkeel_spark.tables.membership import check_members, owning_spec
 from partitioning.errors import InputError
 from partitioning.moves.partial_rows import shared_keys
 
@@ -45,7 +46,7 @@ def migrate(spark: SparkSession, migration: Migration) -> MigrationRecord:
         # The logs of its tables may be gone since.
         return migration.run.migration.read()
     check_approved(migration)
-    check_members(spark, migration.table.spec)
+    check_members(migration.table.spec, partial(owning_spec, spark))
     migration = clear_rolled_back(migration)
     existing = {name: fence(spark, migration, name)[1] for name in names}
     state.check_comparable(spark, migration.table.spec)
@@ -64,7 +65,7 @@ def migrate(spark: SparkSession, migration: Migration) -> MigrationRecord:
     crash_point("weighed")
     mark_started(migration)
     # Again: evolve lists the runs that have started after a table has joined or left.
-    check_members(spark, migration.table.spec)
+    check_members(migration.table.spec, partial(owning_spec, spark))
     stops = batch_stops(spark, migration)
     for name in names:
         if migration.new not in existing[name]:

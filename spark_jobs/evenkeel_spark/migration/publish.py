@@ -7,6 +7,7 @@ it finds that the run is decided to publish.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from pyspark.sql import SparkSession
 
@@ -20,7 +21,7 @@ from evenkeel_spark.plans.approved_plan import Migration, published
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.crash_point import crash_point
 from evenkeel_spark.tables.delta import constraints
-from evenkeel_spark.tables.membership import check_members
+from evenkeel_spark.tables.membership import check_members, owning_spec
 from partitioning.errors import FenceError
 
 
@@ -99,7 +100,7 @@ def sealed(spark: SparkSession, migration: Migration) -> dict[str, int]:
     InputError : the registry has other state tables by now
     """
     versions = {}
-    check_members(spark, migration.table.spec)
+    check_members(migration.table.spec, partial(owning_spec, spark))
     for name in migration.table.spec.state:
         versions[name], existing = fence(spark, migration, name)
         if existing != {migration.new}:

@@ -6,7 +6,7 @@ the tables that there are then, so a record counts no more.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from pyspark.sql import SparkSession
 
@@ -87,10 +87,14 @@ def owning_spec(spark: SparkSession, path: str) -> str | None:
     return properties(spark, path).get(TABLE_PROPERTY)
 
 
-def check_members(spark: SparkSession, spec: TableSpec) -> None:
+def check_members(spec: TableSpec, owner: Callable[[str], str | None]) -> None:
     """Refuse a spec with other state tables than the registry knows.
 
     A move would leave the rows of a missing one where they are, and no later epoch would know it.
+
+    Parameters
+    ----------
+    owner : returns the table to whose spec a state table at a path belongs; None: to none
 
     Raises
     ------
@@ -100,23 +104,28 @@ def check_members(spark: SparkSession, spec: TableSpec) -> None:
     known = known_tables(registry)
     unknown, missing = differing(spec, known)
     if unknown and known:
+        made = (
+            f"or run `evenkeel evolve {spec.table}`, which makes it if Evenkeel has made the "
+            "others (--dry-run: says what it would do). If it has left while a run was under way, "
+            "roll that run back"
+        )
         raise InputError(
             f"epoch {registry.current().number} knows no state table {unknown[0]!r}",
-            f"{unknown[0]} ({spec.state[unknown[0]].path})",
-            f"Take it out of the spec; or run `evenkeel evolve {spec.table}`, which makes it if "
-            "Evenkeel has made the others (--dry-run: says what it would do). If it has left while "
-            "a run was under way, roll that run back",
+            table_in_errors(spec, unknown[0]),
+            "Take it out of the spec; "
+            + ("or give it a spec and a registry of its own" if spec.iceberg else made),
         )
     for name in missing:
         path = known[name]
         # One that a team has adopted leaves by its release, of which the registry knows nothing.
-        if not spec.plain or owning_spec(spark, path) == spec.table:
+        if not spec.plain or owner(path) == spec.table:
+            drop = "" if spec.iceberg else f"`evenkeel evolve {spec.table} --drop {name}`, or "
             raise InputError(
                 f"epoch {registry.current().number} has state table {name!r}, and the spec has not",
                 f"{name} ({path})",
                 f"Put it back into the spec: its rows have to move with the others. To let it go: "
-                f"`evenkeel evolve {spec.table} --drop {name}`, or for a table that was adopted "
-                "`evenkeel release` with a spec of that table alone",
+                f"{drop}for a table that was adopted `evenkeel release` with a spec of that table "
+                "alone",
             )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 
 from pyspark.sql import SparkSession
 
@@ -24,7 +25,12 @@ from evenkeel_spark.tables.delta.state import (
     sql_name,
     table_version,
 )
-from evenkeel_spark.tables.membership import check_members, known_tables, refuse_missing
+from evenkeel_spark.tables.membership import (
+    check_members,
+    known_tables,
+    owning_spec,
+    refuse_missing,
+)
 from partitioning.errors import InputError
 
 #: Table property with the merge of each state column, as JSON.
@@ -81,7 +87,7 @@ def check_same_tables(spark: SparkSession, spec: TableSpec) -> dict[str, dict[st
     ------
     InputError : one is missing, is not this spec's, or is not known; or the registry has one more
     """
-    check_members(spark, spec)
+    check_members(spec, partial(owning_spec, spark))
     found = {}
     for name, state in spec.state.items():
         if table_version(spark, state.path) < 0:

@@ -13,12 +13,13 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType, VariantType
+from pyspark.sql.types import StructField, StructType
 
 from evenkeel.registry.state_view import sql_name as sql_name
 from evenkeel.spec.table_spec import CHANNEL as CHANNEL
 from evenkeel.spec.table_spec import SLOT as SLOT
 from evenkeel.spec.table_spec import TableSpec
+from evenkeel_spark.tables.comparable import incomparable
 from evenkeel_spark.tables.delta.filesystem import check_answers, occupied
 from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
 from partitioning.errors import DamagedError, InputError
@@ -113,18 +114,6 @@ def schema(spark: SparkSession, path: str) -> StructType:
     return StructType.fromJson(json.loads(snapshot(spark, path).metadata().schemaString()))
 
 
-def comparable(kind: DataType) -> bool:
-    """Return whether values of a type can be hashed, and so compared before and after a move.
-
-    Maps and variants cannot, nor any type that holds one.
-    """
-    if isinstance(kind, ArrayType):
-        return comparable(kind.elementType)
-    if isinstance(kind, StructType):
-        return all(comparable(f.dataType) for f in kind)
-    return not isinstance(kind, MapType | VariantType)
-
-
 def check_comparable(spark: SparkSession, spec: TableSpec) -> None:
     """Refuse state tables with a column whose values cannot be compared before and after a move.
 
@@ -133,15 +122,8 @@ def check_comparable(spark: SparkSession, spec: TableSpec) -> None:
     InputError : names the table, the column and its type
     """
     for name, state in spec.state.items():
-        for column in schema(spark, state.path):
-            if not comparable(column.dataType):
-                raise InputError(
-                    f"column {column.name!r} is {column.dataType.simpleString()}: rows with a map "
-                    "or a variant cannot be compared before and after they move",
-                    f"{name} ({state.path})",
-                    "Keep it in another table; or copy it into an array of structs, or a string, "
-                    "and drop the column",
-                )
+        for problem in incomparable(schema(spark, state.path), f"{name} ({state.path})"):
+            raise problem
 
 
 def properties(spark: SparkSession, path: str) -> dict[str, str]:

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
-from pyspark.sql.types import StructType
 
 from evenkeel.inspect.half_moved import find_half_moved
 from evenkeel.registry.epochs import Registry
 from evenkeel.registry.state_view import iceberg_name
 from evenkeel.spec.table_spec import CHANNEL, TableSpec
 from evenkeel_spark.tables.column_inputs import check_made_of
+from evenkeel_spark.tables.comparable import incomparable
 from evenkeel_spark.tables.delta.constraints import mend
 from evenkeel_spark.tables.delta.preflight import COLUMNS_PROPERTY, ROWS_PROPERTY, check_columns
 from evenkeel_spark.tables.delta.state import (
     REGISTRY_PROPERTY,
     SLOTS_PROPERTY,
     TABLE_PROPERTY,
-    comparable,
 )
 from evenkeel_spark.tables.iceberg.table import IcebergTable, slot_column
-from evenkeel_spark.tables.membership import differing, known_tables, table_in_errors
+from evenkeel_spark.tables.membership import check_members, table_in_errors
 from partitioning.errors import FenceError, InputError
 from partitioning.function.function import PartitioningFunction
 
@@ -45,7 +44,7 @@ def adopted_tables(spark: SparkSession, spec: TableSpec) -> dict[str, IcebergTab
     ------
     InputError : names the table that is missing, not adopted, of another spec, or changed since
     """
-    _check_members(spark, spec)
+    check_members(spec, lambda path: _owner(IcebergTable(spark, path)))
     found = {}
     for name, part in spec.state.items():
         table, where = iceberg_table(spark, spec, name), table_in_errors(spec, name)
@@ -150,18 +149,6 @@ def check_registry(spec: TableSpec, name: str, properties: Mapping[str, str]) ->
         )
 
 
-def incomparable(schema: StructType, where: str) -> Iterator[InputError]:
-    """Yield an error for each column whose values cannot be compared before and after a move."""
-    for field in schema:
-        if not comparable(field.dataType):
-            yield InputError(
-                f"column {field.name!r} is {field.dataType.simpleString()}: rows with a map or a "
-                "variant cannot be compared before and after they move",
-                where,
-                "Keep it in another table, or as an array of structs",
-            )
-
-
 def _owner(table: IcebergTable) -> str | None:
     """Return the spec that a table is adopted by; None: by none, or there is no such table."""
     try:
@@ -169,27 +156,3 @@ def _owner(table: IcebergTable) -> str | None:
     except InputError:
         return None
     return table.properties().get(TABLE_PROPERTY)
-
-
-def _check_members(spark: SparkSession, spec: TableSpec) -> None:
-    """Refuse a spec with other tables than the registry knows, as for Delta tables."""
-    registry = Registry(spec.registry)
-    known = known_tables(registry)
-    if not known:
-        return
-    unknown, missing = differing(spec, known)
-    if unknown:
-        raise InputError(
-            f"epoch {registry.current().number} knows no state table {unknown[0]!r}",
-            table_in_errors(spec, unknown[0]),
-            "Take it out of the spec, or give it a spec and a registry of its own",
-        )
-    for name in missing:
-        # One that was released alone is the team's, and may be gone.
-        if _owner(IcebergTable(spark, known[name])) == spec.table:
-            raise InputError(
-                f"epoch {registry.current().number} has state table {name!r}, and the spec has not",
-                f"{name} ({known[name]})",
-                "Put it back into the spec: its rows have to move with the others; or release it "
-                "with a spec of that table alone",
-            )
