@@ -160,8 +160,28 @@ def summary(title: str, every: Sequence[Found], ours: str = OURS) -> Iterable[st
         yield text
 
 
+def kept(every: Sequence[Found]) -> Iterable[str]:
+    """Yield a line a player: on how many rows it would keep the rule, were it the planner.
+
+    Each player is held to the rule against all the others.
+    """
+    if len(every) and len(every[0]) > 2:
+        yield f"Rows of {len(every)} on which each player keeps the rule against all the others:"
+        for one in every[0]:
+            good = sum(
+                all(
+                    verdict(*mean_and_error(sums(found[one]) - sums(values))) != "FAILS"
+                    for other, values in found.items()
+                    if other != one
+                )
+                for found in every
+            )
+            yield f"  {one:13}{good:>4}"
+
+
 def report(sets: Sequence[DataSet], given: argparse.Namespace) -> None:
     """Print a table of each half of the sets, and its summary."""
+    both = list[Found]()
     players = given.players.split(",") if given.players else list(PLAYERS)
     channels, salts = parse_channels(given.channels), range(1, given.hashes + 1)
     for half in given.half.split(","):
@@ -181,7 +201,9 @@ def report(sets: Sequence[DataSet], given: argparse.Namespace) -> None:
             name = f"{data.name}, N = {count}"
             rows_of_page.append(page_row(f"{name}, {half}", found, given.ours))
             print("\n".join(lines(name, found, given.ours)), flush=True)
+        both += every
         print("\n".join([*rows_of_page, *summary(title, every, given.ours)]), flush=True)
+    print("\n".join(["", *kept(both)]), flush=True)
 
 
 def _played(runs: Sequence[tuple[Any, ...]], jobs: int) -> Iterator[list[Result] | str]:

@@ -181,11 +181,13 @@ def test_late_rows_can_be_learned(kind: str) -> None:
         assert rendered[rendered.index("--relearn") + 1] == given
 
 
-def test_a_repair_goes_on_from_an_older_registry_only_if_asked() -> None:
+@pytest.mark.parametrize("asked", [None, "registry_older", "undo_window"])
+def test_a_repair_gives_up_epochs_or_takes_a_window_back_only_if_asked(asked: str | None) -> None:
     dag = dag_bag().dags["repair_flights"]
-    for asked, given in ({}, ["", ""]), ({"registry_older": True}, ["", "yes"]):
-        options = _rendered(dag, "repair", **asked)[2:6]
-        assert options == ["--dry-run", given[0], "--registry-older", given[1]]
+    options = _rendered(dag, "repair", **({asked: True} if asked else {}))[2:8]
+    switches = ("dry_run", "registry_older", "undo_window")
+    expected = [(f"--{s.replace('_', '-')}", "yes" if s == asked else "") for s in switches]
+    assert list(zip(options[::2], options[1::2], strict=True)) == expected
 
 
 def _rendered(dag: DAG, task_id: str, **asked: object) -> list[str]:

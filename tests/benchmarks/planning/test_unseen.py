@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.papers.data import DATA
 from benchmarks.planning import unseen
-from benchmarks.planning.unseen import lines, verdict
+from benchmarks.planning.unseen import kept, lines, verdict
 from benchmarks.planning.unseen_players import (
     PLAYERS,
     RIVALS,
@@ -180,3 +180,15 @@ def test_a_missing_file_is_told_and_left_out(capsys, monkeypatch):
     monkeypatch.setattr(unseen, "SETS", (DataSet("words", missing, choice=False),))
     unseen.main(["--hashes", "1", "--channels", "3"])
     assert "words: left out, EVENKEEL_DATA lacks its file" in capsys.readouterr().out
+
+
+def test_a_row_counts_for_each_player_that_no_other_beats_beyond_an_error():
+    def player(*sums: float) -> np.ndarray:
+        return np.array([[1 + s, 0.0, 0.0] for s in sums])
+
+    rows = [
+        {"a": player(0.1, 0.1), "b": player(0.2, 0.2), "c": player(0.1, 0.1)},
+        {"a": player(0.3, 0.3), "b": player(0.2, 0.4), "c": player(0.1, 0.1)},
+    ]
+    assert [line.split() for line in list(kept(rows))[1:]] == [["a", "1"], ["b", "0"], ["c", "2"]]
+    assert not list(kept([]))
