@@ -1,6 +1,6 @@
 """Make a site of pages that GitHub shows, too: the hooks that mkdocs.yml names.
 
-It brings in the pages at the top of the repository, turns links to their places on the site, and
+It brings in pages from outside of docs/, turns links to their places on the site, and
 writes lists as Python-Markdown reads them. A link to a file that is not on the site becomes its
 text; one to a file that is nowhere stays, and the strict build fails.
 """
@@ -16,11 +16,12 @@ from typing import Any
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parents[2]
-#: Pages at the top of the repository, by their place on the site.
+#: Pages outside of docs/, by their place on the site.
 TOP = {
     "index.md": "README.md",
     **{name: name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")},
     "CODE_OF_CONDUCT.md": "CODE_OF_CONDUCT.md",
+    "examples/README.md": "examples/README.md",
 }
 _FENCED = re.compile(r"(^ *```.*?^ *```$)", re.M | re.S)
 _LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)#\s:]+)(#[^)\s]*)?\)")
@@ -57,12 +58,14 @@ def _matching(docs: Path, pattern: str, named: set[str]) -> list[str]:
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Add the pages at the top of the repository, and a light and a dark form of each drawing."""
+    """Add pages from outside of docs/, example specs, and a light and a dark form of drawings."""
     for drawing in sorted((ROOT / "docs" / _FOLDER).glob("*.svg")):
         text = drawing.read_text(encoding="utf-8")
         for form, colors in (("light", ""), ("dark", r"\1")):
             made = f"{_FOLDER}/{drawing.stem}.{form}.svg"
             files.append(File.generated(config, made, content=_DARK.sub(colors, text)))
+    for spec in sorted((ROOT / "examples").glob("*.yaml")):
+        files.append(File.generated(config, f"examples/{spec.name}", abs_src_path=str(spec)))
     for page, name in TOP.items():
         if (ROOT / name).exists():
             files.append(File.generated(config, page, abs_src_path=str(ROOT / name)))

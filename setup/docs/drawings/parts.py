@@ -8,7 +8,7 @@ from setup.docs.drawings.canvas import Canvas
 STORES = (
     ("input", 380, "events", "c1"),
     ("registry", 570, "epochs, runs, sketches", "c2"),
-    ("state tables", 770, "Delta", "c0"),
+    ("state tables", 770, "Delta or Iceberg", "c0"),
 )
 #: Who, where it runs, and what it does to each store: r, w, or both.
 ACTORS = (

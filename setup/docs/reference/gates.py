@@ -29,10 +29,10 @@ KEEP = "keep the run's folder and both versions of the table, and report it"
 #: Expectation -> what it means, and what to do when it fails.
 TEXTS: dict[str, tuple[str, str]] = {
     "The channels are as even as asked, or as they can be": (
-        "the fullest channel, in fair shares, is at most `max_imbalance`. If no function gets "
-        "there (a key is heavier than its share) or the budget buys less, the bound is the "
-        f"best point of the curve plus {MIN_GAIN:g}. The report says which of the three "
-        "cases it is",
+        "the fullest channel, in fair shares, is at most the aim: `max_imbalance`, or what "
+        "chance and bytes ask for. If no function gets there (a key is heavier than its share) "
+        f"or the budget buys less, the bound is the best point of the curve plus {MIN_GAIN:g}. "
+        "The report says which of the three cases it is",
         STRATEGY,
     ),
     "The channels are not less even than before": (

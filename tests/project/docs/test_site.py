@@ -129,6 +129,13 @@ def test_each_section_has_pages_and_the_search_knows_all_of_them(site: Path) -> 
     assert any("xxhash64" in entry["text"] for entry in found)
 
 
+def test_the_site_has_the_example_specs(site: Path) -> None:
+    specs = {file.name: file.read_text() for file in (ROOT / "examples").glob("*.yaml")}
+    assert {f.name: f.read_text() for f in (site / "examples").glob("*.yaml")} == specs
+    assert specs.keys() <= set(Page(site / "examples/index.html").links)
+    assert "examples/index.html" in Page(site / "index.html").links
+
+
 @pytest.mark.slow
 def test_a_browser_finds_by_search_what_it_asks_of_this_machine_alone(site: Path) -> None:
     serve = partial(SimpleHTTPRequestHandler, directory=str(site))

@@ -1,0 +1,120 @@
+"""Commands in sentences: targets of make, modules, their options and test files are there.
+
+Those of `evenkeel` are held against the console in tests/project/test_operations.py.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from importlib.util import find_spec
+
+import pytest
+
+from benchmarks.__main__ import ALL, LONG
+from benchmarks.papers.__main__ import QUICK
+from tests.support.docs.readme import ROOT
+
+PAGES = [*ROOT.glob("*.md"), *ROOT.glob("examples/*.md"), *(ROOT / "docs").rglob("*.md")]
+MAKEFILE = (ROOT / "Makefile").read_text()
+#: Target of make -> the names that its ARGS may have.
+NAMES = {"bench": {*ALL, *LONG}, "papers": {*QUICK}, "papers-quick": {*QUICK}}
+_FENCE = re.compile(r"^ *```.*?^ *```", re.M | re.S)
+_COMMAND = re.compile(r"`((?:make|(?:\.venv/bin/)?(?:python|pytest)) [^`]+)`")
+
+
+def commands() -> Iterator[list[str]]:
+    """Yield the words of each such command, without the folder of its program."""
+    for page in PAGES:
+        for text in _COMMAND.findall(_FENCE.sub("", page.read_text())):
+            program, *words = shlex.split(text)
+            yield [program.rpartition("/")[2], *words]
+
+
+FOUND = sorted({tuple(words) for words in commands()})
+
+
+def problem(program: str, *words: str) -> str | None:
+    """Return what is wrong with a command; None: it can be run as it stands."""
+    if program == "make":
+        return problem_of_make(*words)
+    if program == "pytest" or words[0] != "-m":
+        paths = [word for word in words if word.startswith("tests/")]
+        gone = [path for path in paths if not (ROOT / path).exists()]
+        return f"there is no {gone}" if gone or not paths else None
+    module, *rest = words[1:]
+    if find_spec(module) is None:
+        return f"there is no module {module}"
+    return without(options(rest), module)
+
+
+def problem_of_make(target: str, *words: str) -> str | None:
+    """Return what is wrong with a command of make."""
+    if not re.search(rf"^{re.escape(target)}:", MAKEFILE, re.M):
+        return f"there is no target {target}"
+    if wrong := [word for word in words if not re.match("(ARGS|DATA|KEY|TIME)=", word)]:
+        return f"make takes no {wrong}"
+    given = [shlex.split(word[5:]) for word in words if word.startswith("ARGS=")]
+    arguments = given[0] if given else []
+    if target in NAMES:
+        names = {word for word in arguments if re.fullmatch(r"[a-z_]+", word)}
+        return f"{target} has no {names - NAMES[target]}" if names - NAMES[target] else None
+    if "-k" in arguments:
+        return None if arguments[-1] in names_of_tests() else f"no test is {arguments[-1]}"
+    runs = re.search(rf"^{target}:.*\n(?:\t.*\n)*?\t.*-m ([\w.]+) .*\$\(ARGS\)", MAKEFILE, re.M)
+    return without(options(arguments), runs[1]) if runs else None
+
+
+def options(words: list[str]) -> set[str]:
+    """Return the options among words."""
+    return {word.split("=")[0] for word in words if word.startswith("--")}
+
+
+def without(given: set[str], module: str) -> str | None:
+    """Return which options a module does not have."""
+    gone = given - (shown(module) if given else set())
+    return f"{module} has no {gone}" if gone else None
+
+
+@cache
+def shown(module: str) -> set[str]:
+    """Return the options in a module's help."""
+    command = [sys.executable, "-m", module, "--help"]
+    said = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    return set(re.findall(r"--[a-z][\w-]*", said))
+
+
+@cache
+def names_of_tests() -> str:
+    """Return the names of all test files, and of their tests."""
+    files = sorted((ROOT / "tests").rglob("test_*.py"))
+    names = [str(file.relative_to(ROOT)) for file in files]
+    names += [name for file in files for name in re.findall(r"def (test_\w+)", file.read_text())]
+    return " ".join(names)
+
+
+@pytest.mark.parametrize("words", FOUND, ids=" ".join)
+def test_a_command_in_a_sentence_is_there(words: tuple[str, ...]) -> None:
+    assert problem(*words) is None
+
+
+def test_a_command_that_is_not_there_is_found() -> None:
+    assert {words[0] for words in FOUND} == {"make", "python", "pytest"}
+    assert len(FOUND) > 50
+    for wrong in (
+        "make nothing",
+        "make bench ARGS=nothing",
+        'make bench ARGS="--times 3 nothing"',
+        "make papers ARGS=nothing",
+        'make test ARGS="-k nothing_of_that_kind"',
+        'make chaos ARGS="--nothing 3"',
+        "make run NOTHING=3",
+        "python -m benchmarks.nothing",
+        "python -m benchmarks.spark.learn --nothing 3",
+        "pytest tests/nothing.py",
+    ):
+        assert problem(*shlex.split(wrong)), wrong
