@@ -21,6 +21,8 @@ from evenkeel.extras import (
     install_command,
     installed,
     newer_needed,
+    one_pyspark_command,
+    same_series_command,
 )
 from evenkeel.shared_spark import VARIABLE, SharedSpark
 from evenkeel.submit import check_own_driver, spark_env, spark_submit
@@ -75,9 +77,9 @@ def package(name: str, found: str | None, extra: str, tested: tuple[str, ...] | 
 def one_pyspark(spark: str, client: str | None) -> Finding:
     """Judge whether pyspark and pyspark-client, which write one folder, are one version."""
     what = "pyspark and pyspark-client"
-    if client in (None, spark):
+    if client is None or client == spark:
         return Finding(what, Status.ok, spark if client else f"{spark}, without the client")
-    fix = f"pip install --force-reinstall --no-deps pyspark-client=={spark} pyspark=={spark}"
+    fix = one_pyspark_command(spark, client)
     return Finding(what, Status.wrong, f"{spark} and {client}: both write one folder", fix)
 
 
@@ -87,7 +89,7 @@ def one_spark(pyspark: str, spark: str) -> Iterator[Finding]:
         said = f"PySpark {pyspark}, Spark {spark}"
         fix = (
             "Jobs by spark-submit run; for `evenkeel spark` unset SPARK_HOME, or run: "
-            f"pip install pyspark=={spark}"
+            f"{same_series_command(spark)}"
         )
         yield Finding("PySpark and SPARK_HOME", Status.warning, said, fix)
 

@@ -37,7 +37,37 @@ def test_two_versions_of_pyspark_break_each_other() -> None:
     assert packages.one_pyspark("4.1.4", None).status is Status.ok
     assert packages.one_pyspark("4.1.4", "4.1.4").status is Status.ok
     both = packages.one_pyspark("4.1.4", "4.2.0")
-    assert both.status is Status.wrong and "pyspark-client==4.1.4" in both.fix
+    assert both.status is Status.wrong and "'pyspark-client==4.1.*'" in both.fix
+
+
+@pytest.mark.parametrize(
+    ("spark", "client", "wanted"),
+    [
+        # PyPI has no pyspark-client 4.1.4, and a pyspark of each of its releases.
+        ("4.1.4", "4.1.3", "'pyspark==4.1.3' 'pyspark-client==4.1.3'"),
+        ("4.0.2", "4.0.10", "'pyspark==4.0.2' 'pyspark-client==4.0.2'"),
+        ("4.1.4", "4.2.0", "'pyspark==4.1.4' 'pyspark-client==4.1.*', then run this again"),
+        # No client is of these series.
+        ("4.3.0", "4.2.0", "'pyspark==4.2.0' 'pyspark-client==4.2.0'"),
+        ("3.5.9", "4.2.0", "'pyspark==4.2.0' 'pyspark-client==4.2.0'"),
+    ],
+)
+def test_the_command_for_one_pyspark_names_releases_that_there_are(
+    spark: str, client: str, wanted: str
+) -> None:
+    assert wanted in extras.one_pyspark_command(spark, client)
+
+
+@pytest.mark.parametrize("both", [True, False])
+def test_pip_is_not_asked_for_a_vendor_s_version(
+    monkeypatch: pytest.MonkeyPatch, both: bool
+) -> None:
+    """EMR, Dataproc and others put a part of their own behind the version."""
+    found = {"pyspark": "4.1.3", **({"pyspark-client": "4.1.3"} if both else {})}
+    monkeypatch.setattr(extras, "installed", found.get)
+    (row,) = packages.one_spark("4.1.3", "4.0.2-amzn-0")
+    wanted = "pip install 'pyspark==4.0.*'" + (" 'pyspark-client==4.0.*'" if both else "")
+    assert row.fix.endswith(wanted)
 
 
 @pytest.mark.parametrize(
