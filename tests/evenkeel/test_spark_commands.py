@@ -211,6 +211,10 @@ def test_a_job_that_fails_with_a_java_of_spark_s_own_keeps_its_code(
             submit("learn", [], {})
     else:
         assert submit("learn", [], {}) == code
+    # A Java that only the variables of the job know.
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "java").touch(0o755)
+    assert submit("learn", [], {"JAVA_HOME": str(tmp_path)}) == code
     (home / "conf" / "spark-env.sh").touch()
     assert submit("learn", [], {}) == code
     monkeypatch.setenv("PATH", str(home / "bin"), prepend=":")

@@ -168,11 +168,11 @@ def test_a_driver_here_runs_this_python(tmp_path: Path, monkeypatch: pytest.Monk
     for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
         monkeypatch.delenv(name, raising=False)
     driver, workers = "spark.pyspark.driver.python", "spark.pyspark.python"
-    assert driver_python("local[2]") == {driver: sys.executable, workers: sys.executable}
-    assert driver_python("spark://m:7077") == {driver: sys.executable}
-    monkeypatch.setenv("PYSPARK_DRIVER_PYTHON", "/opt/python")
-    assert driver_python("spark://m:7077") == {}
-    monkeypatch.delenv("PYSPARK_DRIVER_PYTHON")
+    assert driver_python("local[2]", {}) == {driver: sys.executable, workers: sys.executable}
+    assert driver_python("spark://m:7077", {}) == {driver: sys.executable}
+    # Spark takes the workers' setting before the driver's variable.
+    chosen = {"PYSPARK_DRIVER_PYTHON": "/opt/python"}
+    assert driver_python("local[2]", chosen) == {driver: "/opt/python", workers: sys.executable}
     # A program of the name python3 that is first on PATH and has no Evenkeel.
     (tmp_path / "python3").write_text("#!/bin/sh\nexit 9\n")
     (tmp_path / "python3").chmod(0o755)
@@ -186,20 +186,46 @@ def test_a_driver_here_runs_this_python(tmp_path: Path, monkeypatch: pytest.Monk
     assert (tmp_path / "ran").read_text() == sys.executable
 
 
+def ended_with(code: int, folder: Path, patch: pytest.MonkeyPatch, **given: Any) -> SparkJob:
+    """A task whose spark-submit ends with a code, on a worker that has no Java itself."""
+    submit = folder / "spark-submit"
+    submit.write_text(f"#!/bin/sh\nexit {code}\n")
+    submit.chmod(0o755)
+    patch.setenv("PATH", str(folder))
+    for name in ("JAVA_HOME", "SPARK_HOME", "SPARK_CONF_DIR"):
+        patch.delenv(name, raising=False)
+    with DAG("maintain_d", default_args=given):
+        return SparkJob(task_id="maintain", job="maintain", arguments={"--spec": Shop(folder).spec})
+
+
 def test_a_worker_without_java_is_not_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    submit = tmp_path / "spark-submit"
-    submit.write_text("#!/bin/sh\necho JAVA_HOME is not set\nexit 1\n")
-    submit.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.delenv("JAVA_HOME", raising=False)
-    with DAG("maintain_d"):
-        task = SparkJob(
-            task_id="maintain", job="maintain", arguments={"--spec": Shop(tmp_path).spec}
-        )
+    task = ended_with(1, tmp_path, monkeypatch)
     with pytest.raises(AirflowFailException, match="expected a Java for Spark.*evenkeel doctor"):
         task.execute({})
+
+
+@pytest.mark.parametrize(("code", "own_java"), [(1, True), (137, False), (143, True)])
+def test_a_driver_that_was_killed_is_tried_again_whatever_java_the_worker_has(
+    code: int, own_java: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only `env_vars` of the task may know the Java, and a driver that ran has had one."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "java").touch(0o755)
+    given = {"env_vars": {"JAVA_HOME": str(tmp_path)}} if own_java else {}
+    task = ended_with(code, tmp_path, monkeypatch, **given)
+    with pytest.raises(AirflowException, match=f"Error code is: {code}") as raised:
+        task.execute({})
+    assert not isinstance(raised.value, AirflowFailException)
+
+
+def test_a_python_that_env_vars_name_runs_the_driver(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen = {"PYSPARK_DRIVER_PYTHON": "/opt/python"}
+    task = ended_with(0, tmp_path, monkeypatch, env_vars=chosen)
+    assert task._get_hook()._conf["spark.pyspark.driver.python"] == "/opt/python"
 
 
 def test_a_worker_without_spark_submit_is_not_tried_again(
