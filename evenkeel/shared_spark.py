@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO
 
+from evenkeel import __version__
 from evenkeel.private_file import write_private
 from partitioning.errors import InputError, SetupError, UnreachableError
 
@@ -34,6 +35,16 @@ JOBS_PER_JVM = 100
 _TURN_ENDED = "ended\n"
 #: End of the line that a job writes when it begins.
 _JOB_END = ")\n"
+
+
+def shared_versions(pyspark: str) -> str:
+    """Return the versions that a job and the Spark that it runs in must share.
+
+    Parameters
+    ----------
+    pyspark : version of PySpark in this Python
+    """
+    return f"PySpark {pyspark}, Evenkeel {__version__}"
 
 
 @dataclass(frozen=True)

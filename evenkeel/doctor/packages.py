@@ -24,7 +24,7 @@ from evenkeel.extras import (
     one_pyspark_command,
     same_series_command,
 )
-from evenkeel.shared_spark import VARIABLE, SharedSpark
+from evenkeel.shared_spark import VARIABLE, SharedSpark, shared_versions
 from evenkeel.submit import check_own_driver, spark_env, spark_submit
 from partitioning.errors import SetupError
 
@@ -135,8 +135,12 @@ def own_driver() -> Iterator[Finding]:
         fix = "Run `evenkeel spark` and the jobs as one user"
         yield Finding(VARIABLE, Status.wrong, f"{shared.folder}: {error.what}", fix)
         return
-    if shared.address():
-        yield Finding(VARIABLE, Status.ok, f"{shared.folder}")
-    else:
-        fix = f"evenkeel spark {shared.folder}"
+    fix = f"evenkeel spark {shared.folder}"
+    address, pyspark = shared.address(), installed("pyspark")
+    if address is None:
         yield Finding(VARIABLE, Status.wrong, f"no Spark stays up in {shared.folder}", fix)
+    elif pyspark and address.versions != (here := shared_versions(pyspark)):
+        said = f"{shared.folder} has {address.versions}, and jobs have {here}"
+        yield Finding(VARIABLE, Status.wrong, said, f"End process {address.server}, then: {fix}")
+    else:
+        yield Finding(VARIABLE, Status.ok, f"{shared.folder}")

@@ -14,6 +14,7 @@ from evenkeel import extras
 from evenkeel.doctor import Finding, Status, airflow_setup, packages
 from evenkeel.shared_spark import Address, SharedSpark
 from evenkeel.submit import RM_ADDRESS
+from evenkeel_spark.runtime import attached
 from tests.conftest import World
 from tests.evenkeel.doctor.conftest import answers
 
@@ -121,8 +122,15 @@ def test_a_spark_that_stays_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     monkeypatch.setenv("EVENKEEL_SPARK", str(tmp_path))
     (found,) = packages.own_driver()
     assert found.status is Status.wrong and found.fix == f"evenkeel spark {tmp_path}"
-    SharedSpark(tmp_path).tell(Address(os.getpid(), 1, "", ""))
+    here = attached.versions()
+    SharedSpark(tmp_path).tell(Address(os.getpid(), 1, "", here))
     assert [f.status for f in packages.own_driver()] == [Status.ok]
+    # It goes on with what it began with, and each job then fails.
+    for upgraded in ("Evenkeel", "PySpark"):
+        SharedSpark(tmp_path).tell(Address(os.getpid(), 1, "", here.replace(upgraded, "old")))
+        (found,) = packages.own_driver()
+        assert found.status is Status.wrong and here in found.found
+        assert found.fix == f"End process {os.getpid()}, then: evenkeel spark {tmp_path}"
 
 
 def test_the_plugin_is_registered_or_in_the_plugins_folder(
