@@ -105,6 +105,7 @@ GROUPS: dict[str, list[str]] = {
         f"{_AIRFLOW}/operators/test_kubernetes.py",
         f"{_AIRFLOW}/operators/test_lineage.py",
         f"{_AIRFLOW}/operators/test_spark_job.py",
+        f"{_AIRFLOW}/operators/test_yarn_drivers.py",
         f"{_AIRFLOW}/test_bundles.py",
         f"{_AIRFLOW}/test_dag_retries.py",
         f"{_AIRFLOW}/test_notifiers.py",

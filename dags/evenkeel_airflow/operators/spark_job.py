@@ -208,7 +208,7 @@ class SparkJob(Lineage, SparkSubmitOperator):
             env = {**os.environ, **(hook._env_vars or {})}
             for setting, value in driver_python(connection["master"], env).items():
                 hook._conf.setdefault(setting, value)
-        elif getattr(hook, "_is_yarn_cluster_mode", False):
+        elif "yarn" in connection["master"]:
             self._track_on_yarn(hook)
         elif "k8s" in connection["master"]:
             with one_line():
@@ -248,7 +248,9 @@ class SparkJob(Lineage, SparkSubmitOperator):
     def _track_on_yarn(self, hook: SparkSubmitHook) -> None:
         """Let a retry find the driver again on YARN, if the connection says where to ask."""
         why = "this Airflow is older than 3.3"
-        if hook.get_connection(self._conn_id).extra_dejson.get(RM_ADDRESS):
+        if not hasattr(hook, "_is_yarn_cluster_mode"):
+            why = "Airflow's Spark provider is older than 6.2"
+        elif hook.get_connection(self._conn_id).extra_dejson.get(RM_ADDRESS):
             self._yarn_track_via_rm_api = hook._yarn_track_via_rm_api = True
             if REMEMBERS_DRIVERS:
                 return
