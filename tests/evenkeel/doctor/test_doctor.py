@@ -165,10 +165,10 @@ def test_the_connection_and_its_mode(
     airflow: Path, fields: dict[str, object], extra: dict[str, str], status: Status, said: str
 ) -> None:
     answers(airflow, json.dumps([{"conn_type": "spark", **fields, "extra_dejson": extra}]))
-    row = next(airflow_setup.connection())
+    row = next(airflow_setup.connection("spark_default"))
     assert row.status is status and said in row.found, row
     answers(airflow, "Connection not found.", 1)
-    (row,) = airflow_setup.connection()
+    (row,) = airflow_setup.connection("spark_default")
     assert row.status is Status.wrong and "connections add" in row.fix
 
 
