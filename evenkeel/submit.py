@@ -119,15 +119,25 @@ def spark_conf(env: Mapping[str, str] = os.environ) -> Path | None:
     """
     if folder := env.get("SPARK_CONF_DIR"):
         return Path(folder)
+    home = spark_home(env)
+    return home and home / "conf"
+
+
+def spark_home(env: Mapping[str, str] = os.environ) -> Path | None:
+    """Return the folder of the Spark that spark-submit starts; None: there is none.
+
+    Parameters
+    ----------
+    env : the environment that Spark starts with
+    """
     if home := env.get("SPARK_HOME"):
-        return Path(home) / "conf"
+        return Path(home)
     if (program := spark_submit(env)) is None:
         return None
-    home = Path(program).resolve().parents[1]
     # As pip installs it, this program asks where the package is.
     if (Path(program).parent / "find_spark_home.py").is_file() and (found := find_spec("pyspark")):
-        home = Path(str(found.origin)).parent
-    return home / "conf"
+        return Path(str(found.origin)).parent
+    return Path(program).resolve().parents[1]
 
 
 def spark_env(env: Mapping[str, str] = os.environ) -> Path | None:

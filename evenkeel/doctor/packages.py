@@ -58,7 +58,8 @@ def look_at_packages() -> Iterator[Finding]:
         yield from own_driver()
         # spark-submit of another Spark brings the PySpark of that one.
         spark = spark_of_home() or found["pyspark"]
-        yield from one_spark(found["pyspark"], spark)
+        if os.environ.get("SPARK_HOME"):
+            yield from one_spark(found["pyspark"], spark)
         yield delta_jars(spark)
 
 
