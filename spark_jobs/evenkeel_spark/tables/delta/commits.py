@@ -145,6 +145,10 @@ def commit_session(
     app, version : see `app_id`; versions of one app must grow
     meta : goes into the commit's userMetadata as {"evenkeel": meta}
     settings : further conf of the session
+
+    Raises
+    ------
+    SetupError : `spark` is a session of Spark Connect
     """
     own = own_session(spark, settings)
     own.conf.set(USER_METADATA, json.dumps({"evenkeel": dict(meta)}, sort_keys=True))
