@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 #: Package whose functions make DAGs.
-_OURS = "evenkeel_airflow"
+_AIRFLOW_PACKAGE = "evenkeel_airflow"
 #: Function of ours -> position and keyword of its argument that names specs.
 _CALLS = {"load_tables": (1, "folder"), "RebalanceTaskGroup": (0, "spec")}
 #: Connection of a task that names none.
@@ -61,7 +61,7 @@ def calls_of_ours(folder: str) -> Iterator[MakesDags]:
     for file in sorted(Path(folder).rglob("*.py")):
         try:
             text = file.read_text()
-            tree = ast.parse(text) if _OURS in text else None
+            tree = ast.parse(text) if _AIRFLOW_PACKAGE in text else None
         except (OSError, ValueError, SyntaxError):
             # Airflow shows such a file itself.
             continue
@@ -82,10 +82,10 @@ def _calls(tree: ast.Module) -> Iterator[tuple[str, ast.Call]]:
     for node in nodes:
         match node:
             case ast.Import(names=names):
-                ours = [n for n in names if n.name.partition(".")[0] == _OURS]
-                modules |= {n.asname or _OURS for n in ours}
+                ours = [n for n in names if n.name.partition(".")[0] == _AIRFLOW_PACKAGE]
+                modules |= {n.asname or _AIRFLOW_PACKAGE for n in ours}
             case ast.ImportFrom(module=str(module), names=names, level=0):
-                if module.partition(".")[0] == _OURS:
+                if module.partition(".")[0] == _AIRFLOW_PACKAGE:
                     functions |= {n.asname or n.name: n.name for n in names}
     for node in nodes:
         match node:
