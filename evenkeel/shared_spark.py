@@ -82,10 +82,18 @@ class SharedSpark:
 
         Raises
         ------
-        InputError : another process keeps a Spark here, or other users may enter the folder
+        InputError : another process keeps a Spark here, other users may enter the folder, or it is
+            a file or cannot be made
         SetupError : the folder is another user's
         """
-        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError as error:
+            raise InputError(
+                f"expected a folder, or one that can be made ({error.strerror})",
+                str(self.folder),
+                "Give a folder that is not there yet, in a place where you may write",
+            ) from error
         self.check_user()
         if self.folder.stat().st_mode & 0o077:
             raise InputError(

@@ -7,7 +7,8 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import evenkeel
@@ -51,16 +52,28 @@ def look_at_packages() -> Iterator[Finding]:
     found = {name: installed(name) for name, _, _ in EXTRAS}
     for name, extra, tested in EXTRAS:
         yield package(name, found[name], extra, tested)
-    if found["pyspark"]:
-        yield one_pyspark(found["pyspark"], installed("pyspark-client"))
-        yield java()
-        yield submit_program()
-        yield from own_driver()
+    pyspark, client = found["pyspark"], installed("pyspark-client")
+    if pyspark:
+        yield one_pyspark(pyspark, client)
+    if pyspark or client:
         # spark-submit of another Spark brings the PySpark of that one.
-        spark = spark_of_home() or found["pyspark"]
-        if os.environ.get("SPARK_HOME"):
-            yield from one_spark(found["pyspark"], spark)
-        yield delta_jars(spark)
+        spark = spark_of_home() or pyspark or str(client)
+        rows = [java(), submit_program(), *own_driver()]
+        if pyspark and os.environ.get("SPARK_HOME"):
+            rows += one_spark(pyspark, spark)
+        yield from for_jobs([*rows, delta_jars(spark)], bool(pyspark or spark_submit()))
+
+
+def for_jobs(rows: Sequence[Finding], jobs: bool) -> Iterator[Finding]:
+    """Yield what jobs need; where none can start, what is missing is an optional part.
+
+    Parameters
+    ----------
+    jobs : there is more than a client of Spark Connect
+    """
+    for row in rows:
+        optional = not jobs and row.what != VARIABLE and row.status is not Status.ok
+        yield replace(row, status=Status.absent) if optional else row
 
 
 def package(name: str, found: str | None, extra: str, tested: tuple[str, ...] | None) -> Finding:

@@ -55,7 +55,8 @@ CELLS = [
 _SPARK = "tests/evenkeel_spark"
 _AIRFLOW = "tests/evenkeel_airflow"
 
-#: Group of tests -> arguments of pytest. On two idle cores a cell takes a quarter of an hour.
+#: Group of tests -> arguments of pytest. On two cores a cell takes half an hour and more without
+#: those of Iceberg: docs/COMPATIBILITY.md has the seconds of each group.
 GROUPS: dict[str, list[str]] = {
     "commits and constraints": [
         f"{_SPARK}/tables/delta/test_write_session.py",

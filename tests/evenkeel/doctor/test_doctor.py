@@ -59,6 +59,34 @@ def test_the_command_for_one_pyspark_names_releases_that_there_are(
     assert wanted in extras.one_pyspark_command(spark, client)
 
 
+@pytest.mark.parametrize(("submits", "status"), [(False, Status.absent), (True, Status.wrong)])
+def test_where_only_the_client_is_installed_the_rows_of_jobs_are_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, submits: bool, status: Status
+) -> None:
+    """A program over Spark Connect needs none of them; a Spark of SPARK_HOME takes jobs."""
+    home = tmp_path / "spark"
+    (home / "bin").mkdir(parents=True)
+    if submits:
+        (home / "bin" / "spark-submit").touch(0o755)
+    for name, value in {
+        "JAVA_HOME": str(tmp_path / "none"),
+        "SPARK_HOME": str(home),
+        "SPARK_CONF_DIR": str(home / "conf"),
+        "SPARK_REMOTE": "sc://spark",
+        "PATH": str(tmp_path),
+        "EVENKEEL_SPARK": str(tmp_path / "shared"),
+    }.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setattr(packages, "installed", {"pyspark-client": "4.1.3"}.get)
+    rows = {row.what: row.status for row in packages.look_at_packages()}
+    assert rows["Java"] is rows["SPARK_REMOTE"] is status
+    assert rows["spark-submit"] is (Status.ok if submits else Status.absent)
+    assert rows["Delta's jars"] is (Status.warning if submits else Status.absent)
+    # Who sets it wants jobs.
+    assert rows["EVENKEEL_SPARK"] is Status.wrong
+
+
 @pytest.mark.parametrize("both", [True, False])
 def test_pip_is_not_asked_for_a_vendor_s_version(
     monkeypatch: pytest.MonkeyPatch, both: bool
