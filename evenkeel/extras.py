@@ -76,17 +76,61 @@ def check_one_pyspark() -> None:
     """
     spark, client = installed("pyspark"), installed("pyspark-client")
     found = find_spec("pyspark")
-    if spark is None or client in (None, spark) or found is None or found.origin is None:
+    if spark is None or client is None or client == spark or found is None or found.origin is None:
         return
     folder = Path(found.origin).parent
     if Path(str(metadata.distribution("pyspark").locate_file("pyspark"))) == folder:
-        both = f"pyspark=={spark} pyspark-client=={spark}"
         raise SetupError(
             f"expected one version of PySpark, found pyspark {spark} and pyspark-client {client}, "
             "which write the same files",
             str(folder),
-            f"Run: pip install --force-reinstall --no-deps {both}",
+            f"Run: {one_pyspark_command(spark, client)}",
         )
+
+
+def one_pyspark_command(spark: str, client: str) -> str:
+    """Return the command that makes one version of pyspark and of pyspark-client.
+
+    PyPI has each release of pyspark-client as a pyspark, too, and not the other way round.
+
+    Parameters
+    ----------
+    spark, client : the versions that are installed, which differ
+    """
+    series, again = _series(spark), ""
+    wanted = {"pyspark": spark, "pyspark-client": client}
+    if series == _series(client):
+        wanted = dict.fromkeys(wanted, min(spark, client, key=_numbers))
+    elif series in TESTED_SPARK:
+        # Nobody here knows which releases of this series the client has.
+        wanted["pyspark-client"] = f"{series}.*"
+        again = ", then run this again: it names one release that both have"
+    else:
+        wanted["pyspark"] = client
+    names = " ".join(f"'{name}=={version}'" for name, version in wanted.items())
+    return f"pip install --force-reinstall --no-deps {names}{again}"
+
+
+def same_series_command(spark: str) -> str:
+    """Return the command that installs PySpark of the series of a Spark.
+
+    Vendors have versions of their own, such as 4.0.2-amzn-0, which PyPI lacks.
+
+    Parameters
+    ----------
+    spark : version of the Spark
+    """
+    # Both write one folder, so both change.
+    mine = [name for name in ("pyspark", "pyspark-client") if installed(name)] or ["pyspark"]
+    return "pip install " + " ".join(f"'{name}=={_series(spark)}.*'" for name in mine)
+
+
+def _series(version: str) -> str:
+    return ".".join(map(str, _numbers(version)[:2]))
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"\d+", version)[:3]))
 
 
 def delta_package(spark: str) -> str:

@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO
 
+from evenkeel import __version__
 from evenkeel.private_file import write_private
 from partitioning.errors import InputError, SetupError, UnreachableError
 
@@ -34,6 +35,16 @@ JOBS_PER_JVM = 100
 _TURN_ENDED = "ended\n"
 #: End of the line that a job writes when it begins.
 _JOB_END = ")\n"
+
+
+def shared_versions(pyspark: str) -> str:
+    """Return the versions that a job and the Spark that it runs in must share.
+
+    Parameters
+    ----------
+    pyspark : version of PySpark in this Python
+    """
+    return f"PySpark {pyspark}, Evenkeel {__version__}"
 
 
 @dataclass(frozen=True)
@@ -71,10 +82,18 @@ class SharedSpark:
 
         Raises
         ------
-        InputError : another process keeps a Spark here, or other users may enter the folder
+        InputError : another process keeps a Spark here, other users may enter the folder, or it is
+            a file or cannot be made
         SetupError : the folder is another user's
         """
-        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError as error:
+            raise InputError(
+                f"expected a folder, or one that can be made ({error.strerror})",
+                str(self.folder),
+                "Give a folder that is not there yet, in a place where you may write",
+            ) from error
         self.check_user()
         if self.folder.stat().st_mode & 0o077:
             raise InputError(

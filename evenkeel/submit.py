@@ -21,6 +21,8 @@ RM_ADDRESS = "yarn_resourcemanager_webapp_address"
 #: Spark setting: `true` says that no two programs ever write to tables on S3 at once, so that no
 #: log store is asked for.
 ONE_DRIVER = "spark.evenkeel.oneDriver"
+#: Exit code of spark-submit without Java. A driver that ended with another one had a Java.
+NO_JAVA = 1
 
 
 def commits_exclude(scheme: str, setting: Callable[[str], str | None]) -> str | None:
@@ -76,12 +78,17 @@ def job_names() -> list[str]:
     return sorted(p.stem for p in jobs_folder().glob("*.py") if p.stem != "__init__")
 
 
-def spark_submit() -> str | None:
-    """Return the path of spark-submit: of `SPARK_HOME`, on PATH, or of this Python's PySpark."""
-    home = os.environ.get("SPARK_HOME")
+def spark_submit(env: Mapping[str, str] = os.environ) -> str | None:
+    """Return the path of spark-submit: of `SPARK_HOME`, on PATH, or of this Python's PySpark.
+
+    Parameters
+    ----------
+    env : the environment that it starts with
+    """
+    home = env.get("SPARK_HOME")
     places = [
         *([str(Path(home) / "bin")] if home else []),
-        *os.get_exec_path(),
+        *os.get_exec_path(env),
         str(Path(sys.executable).parent),
     ]
     return shutil.which("spark-submit", path=os.pathsep.join(places))
@@ -103,39 +110,63 @@ def check_own_driver() -> None:
         )
 
 
-def spark_conf() -> Path | None:
-    """Return the folder of Spark's own settings, whether or not it is there; None: no Spark is."""
-    if folder := os.environ.get("SPARK_CONF_DIR"):
+def spark_conf(env: Mapping[str, str] = os.environ) -> Path | None:
+    """Return the folder of Spark's own settings, whether or not it is there; None: no Spark is.
+
+    Parameters
+    ----------
+    env : the environment that Spark starts with
+    """
+    if folder := env.get("SPARK_CONF_DIR"):
         return Path(folder)
-    if home := os.environ.get("SPARK_HOME"):
-        return Path(home) / "conf"
-    if (program := spark_submit()) is None:
+    home = spark_home(env)
+    return home and home / "conf"
+
+
+def spark_home(env: Mapping[str, str] = os.environ) -> Path | None:
+    """Return the folder of the Spark that spark-submit starts; None: there is none.
+
+    Parameters
+    ----------
+    env : the environment that Spark starts with
+    """
+    if home := env.get("SPARK_HOME"):
+        return Path(home)
+    if (program := spark_submit(env)) is None:
         return None
-    home = Path(program).resolve().parents[1]
     # As pip installs it, this program asks where the package is.
     if (Path(program).parent / "find_spark_home.py").is_file() and (found := find_spec("pyspark")):
-        home = Path(str(found.origin)).parent
-    return home / "conf"
+        return Path(str(found.origin)).parent
+    return Path(program).resolve().parents[1]
 
 
-def spark_env() -> Path | None:
-    """Return Spark's own spark-env.sh, which may set another Java; None if there is none."""
-    file = (spark_conf() or Path()) / "spark-env.sh"
+def spark_env(env: Mapping[str, str] = os.environ) -> Path | None:
+    """Return Spark's own spark-env.sh, which may set another Java; None if there is none.
+
+    Parameters
+    ----------
+    env : the environment that Spark starts with
+    """
+    file = (spark_conf(env) or Path()) / "spark-env.sh"
     return file if file.is_file() else None
 
 
-def check_java() -> None:
-    """Look for the Java that spark-submit starts. Call this after a failure.
+def check_java(env: Mapping[str, str] = os.environ) -> None:
+    """Look for the Java that spark-submit starts. Call this after it has ended with `NO_JAVA`.
 
     If there is a spark-env.sh, nobody can tell from here.
+
+    Parameters
+    ----------
+    env : the environment that it had
 
     Raises
     ------
     SetupError : there is none
     """
-    home = os.environ.get("JAVA_HOME")
-    found = shutil.which("java", path=str(Path(home) / "bin") if home else None)
-    if found is None and spark_env() is None:
+    home = env.get("JAVA_HOME")
+    found = shutil.which("java", path=str(Path(home) / "bin") if home else env.get("PATH"))
+    if found is None and spark_env(env) is None:
         raise SetupError(
             "expected a Java for Spark, found none",
             f"$JAVA_HOME, {home}" if home else "PATH",
@@ -166,19 +197,18 @@ def submit(
     check_own_driver()
     if SharedSpark.of_environment() is not None and not options:
         return subprocess.call(job_command(job, arguments), env={**os.environ, **variables})
-    command = spark_submit()
+    # The driver needs this package, so it runs this Python; so do workers on this machine.
+    here = dict.fromkeys(("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"), sys.executable)
+    env = {**here, **os.environ, **variables}
+    command = spark_submit(env)
     if command is None:
         raise SetupError(
             "expected spark-submit in $SPARK_HOME/bin or on PATH, found none",
             fix=f"Set SPARK_HOME, or install Spark with: {install_command('spark')}",
         )
-    # The driver needs this package, so it runs this Python; so do workers on this machine.
-    here = dict.fromkeys(("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"), sys.executable)
-    env = {**here, **os.environ, **variables}
     code = subprocess.call([command, *shlex.split(options), job_file(job), *arguments], env=env)
-    # The exit code of spark-submit without Java. A job that ended otherwise had one.
-    if code == 1:
-        check_java()
+    if code == NO_JAVA:
+        check_java(env)
     return code
 
 

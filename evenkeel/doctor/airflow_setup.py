@@ -6,9 +6,7 @@ to it.
 
 from __future__ import annotations
 
-import ast
 import json
-import re
 import shutil
 import subprocess
 import sys
@@ -20,17 +18,15 @@ from typing import Any
 
 import partitioning
 from evenkeel.doctor import Finding, Status
+from evenkeel.doctor.dag_files import CONNECTION, calls_of_ours
+from evenkeel.shared_spark import SharedSpark
 from evenkeel.submit import RM_ADDRESS
 
 _LINES = "from evenkeel_airflow import load_tables; load_tables(globals(), '/opt/tables')"
-#: Function of ours -> position and keyword of its argument that names specs.
-_CALLS = {"load_tables": (1, "folder"), "RebalanceTaskGroup": (0, "spec")}
 #: Class of the bundles that are a folder of this machine.
 _LOCAL_BUNDLE = "LocalDagBundle"
 #: Seconds for one answer of the `airflow` command, which first imports Airflow.
 MAX_ANSWER_SECONDS = 120
-_CONNECTION = "spark_default"
-_ADD = f"airflow connections add {_CONNECTION} --conn-type spark --conn-host 'local[*]'"
 
 
 def look_at_airflow() -> Iterator[Finding]:
@@ -45,7 +41,7 @@ def look_at_airflow() -> Iterator[Finding]:
     plugins = setting("core", "plugins_folder")
     yield from hidden_name(*(b.folder for b in found), plugins)
     yield plugin(plugins)
-    yield from connection()
+    yield from connections(found)
 
 
 def ask_airflow(*arguments: str) -> tuple[int | None, str]:
@@ -118,7 +114,7 @@ def bundles(dags_folder: str) -> Iterator[Bundle]:
 def dags(found: Sequence[Bundle]) -> Iterator[Finding]:
     """Judge each DAG bundle: whether it is there, and whether some file of one loads the tables."""
     shown = {b: f"Airflow's DAG bundle {b.name}" for b in found}
-    loads = {b: next((file for file, _ in _loaders(b.folder)), None) for b in found if b.folder}
+    loads = {b: next((c.file for c in calls_of_ours(b.folder)), None) for b in found if b.folder}
     some = any(loads.values())
     for bundle, what in shown.items():
         if bundle.folder is None:
@@ -147,43 +143,6 @@ def hidden_name(*folders: str | None) -> Iterator[Finding]:
                 yield Finding("the name partitioning", Status.warning, str(file), fix)
 
 
-def loaded_folders(folder: str) -> list[Path]:
-    """Return the folders of specs that DAG files name literally.
-
-    `load_tables` has the folder, and `RebalanceTaskGroup` the path of one spec.
-    """
-    found = []
-    for _, text in _loaders(folder):
-        try:
-            calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
-        except SyntaxError:
-            continue
-        for call in calls:
-            name = ast.unparse(call.func).rpartition(".")[2]
-            if name not in _CALLS:
-                continue
-            place, keyword = _CALLS[name]
-            named = [
-                *call.args[place : place + 1],
-                *(k.value for k in call.keywords if k.arg == keyword),
-            ]
-            if named and isinstance(named[0], ast.Constant):
-                path = Path(str(named[0].value))
-                found.append(path if keyword == "folder" else path.parent)
-    return found
-
-
-def _loaders(folder: str) -> Iterator[tuple[Path, str]]:
-    """Yield each DAG file that calls `load_tables` or `RebalanceTaskGroup`, and its text."""
-    for file in sorted(Path(folder).rglob("*.py")):
-        try:
-            text = file.read_text()
-        except (OSError, UnicodeDecodeError):
-            continue
-        if re.search(rf"^[^#\n]*\b({'|'.join(_CALLS)})\(", text, re.M):
-            yield file, text
-
-
 def plugin(folder: str | None) -> Finding:
     """Judge whether Airflow can find the pages: by an entry point, or in its plugins folder."""
     what = "Airflow's plugin"
@@ -196,28 +155,67 @@ def plugin(folder: str | None) -> Finding:
     return Finding(what, Status.warning, f"not registered, and {file} is not there", fix)
 
 
-def connection() -> Iterator[Finding]:
-    """Look at the connection that jobs are submitted by, and at the program that submits them."""
-    what = f"connection {_CONNECTION}"
-    code, said = ask_airflow("connections", "get", _CONNECTION, "-o", "json")
+def connections(found: Sequence[Bundle]) -> Iterator[Finding]:
+    """Look at each connection that files of DAGs name for their jobs, or else at `spark_default`.
+
+    Parameters
+    ----------
+    found : Airflow's DAG bundles
+    """
+    if (shared := SharedSpark.of_environment()) is not None:
+        what = f"connection {CONNECTION}"
+        yield Finding(what, Status.absent, f"not used: jobs run in the Spark of {shared.folder}")
+        return
+    folders = [bundle.folder for bundle in found if bundle.folder]
+    named = {call.connection for folder in folders for call in calls_of_ours(folder)}
+    if not named:
+        named = {None if len(folders) < len(found) else CONNECTION}
+    if None in named:
+        yield from connection(CONNECTION, sure=CONNECTION in named)
+    for name in sorted(filter(None, named)):
+        if not (name == CONNECTION and None in named):
+            yield from connection(name)
+
+
+def connection(name: str, sure: bool = True) -> Iterator[Finding]:
+    """Look at a connection that jobs are submitted by, and at the program that submits them.
+
+    Parameters
+    ----------
+    sure : some job is submitted by it
+    """
+    what = f"connection {name}"
+    add = f"airflow connections add {name} --conn-type spark --conn-host 'local[*]'"
+    code, said = ask_airflow("connections", "get", name, "-o", "json")
     try:
         found = json.loads(said)[0] if code == 0 else None
     except (ValueError, LookupError):
         found = None
     if not isinstance(found, dict):
-        yield Finding(what, Status.wrong, said[:120] or "not found", _ADD)
+        said = said[:120] or "not found"
+        if sure:
+            yield Finding(what, Status.wrong, said, add)
+        else:
+            fix = "See whether `airflow connections get CONN_ID` knows it"
+            said = f"{said}. DAG files may name another conn_id, which only a run of them knows"
+            yield Finding(what, Status.warning, said, fix)
         return
     extra = found.get("extra_dejson") or {}
-    yield mode(what, _master(found), extra)
+    yield mode(what, _master(found), extra, add)
     yield submit_on_path(extra.get("spark-binary") or "spark-submit")
 
 
-def mode(what: str, master: str, extra: dict[str, Any]) -> Finding:
-    """Judge a connection's master and deploy mode."""
+def mode(what: str, master: str, extra: dict[str, Any], add: str) -> Finding:
+    """Judge a connection's master and deploy mode.
+
+    Parameters
+    ----------
+    add : command that adds the connection
+    """
     chosen = extra.get("deploy-mode") or "client"
     said = f"{master}, deploy mode {chosen}"
     if master in ("", "spark://"):
-        return Finding(what, Status.wrong, "it names no master as its host", _ADD)
+        return Finding(what, Status.wrong, "it names no master as its host", add)
     if chosen == "cluster" and master.startswith("spark://"):
         fix = "Set deploy-mode to client: a standalone cluster runs no Python drivers"
         return Finding(what, Status.wrong, said, fix)

@@ -14,7 +14,8 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from evenkeel.doctor import Finding, Status
-from evenkeel.doctor.airflow_setup import bundles, loaded_folders, look_at_airflow, setting
+from evenkeel.doctor.airflow_setup import bundles, look_at_airflow, setting
+from evenkeel.doctor.dag_files import loaded_folders
 from evenkeel.doctor.jars import spark_defaults
 from evenkeel.doctor.packages import look_at_packages
 from evenkeel.doctor.stores import look_at_table

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
 
 from evenkeel.doctor import Finding, Status, of_series
 from evenkeel.extras import TESTED_DELTA, delta_package, newer_needed
-from evenkeel.submit import spark_conf
+from evenkeel.submit import spark_conf, spark_home
 
 #: Series of Scala. Spark 4 is built for no other one.
 SCALA = "2.13"
@@ -29,20 +28,20 @@ def spark_defaults() -> dict[str, str]:
 
 
 def spark_of_home() -> str | None:
-    """Return the version of the Spark in `SPARK_HOME`, by its jars; None if it has none."""
-    home = os.environ.get("SPARK_HOME")
-    files = Path(home, "jars").glob("spark-core_*.jar") if home else ()
+    """Return the version of the Spark that jobs start with, by its jars; None if it has none."""
+    home = spark_home()
+    files = (home / "jars").glob("spark-core_*.jar") if home else ()
     found = [re.fullmatch(r"spark-core_[0-9.]+-(.+)\.jar", file.name) for file in files]
     return next((version[1] for version in found if version), None)
 
 
 def jars(conf: Mapping[str, str]) -> str:
-    """Return the names of all jars and packages that Spark's settings bring, in one text.
+    """Return the names of all jars and packages that Spark and its settings bring, in one text.
 
     The settings of an Airflow connection are not seen from here.
     """
     named = [conf.get(f"spark.{key}", "") for key in ("jars", "jars.packages")]
-    folders = [os.environ.get("SPARK_HOME", "") + "/jars/*"]
+    folders = [f"{home}/jars/*"] if (home := spark_home()) else []
     folders += conf.get("spark.driver.extraClassPath", "").split(":")
     for folder in filter(None, folders):
         named += map(str, Path(folder).parent.glob("*.jar"))
@@ -91,12 +90,17 @@ def s3_connector(what: str, conf: Mapping[str, str]) -> Finding:
     brought = jars(conf)
     hadoop = re.search(r"hadoop-client-api-([0-9.]+[0-9])\.jar", brought)
     found = re.search(r"hadoop-aws[-:]([0-9.]+[0-9])", brought)
-    wanted = f"org.apache.hadoop:hadoop-aws:{hadoop[1] if hadoop else 'VERSION'}"
+    wanted = f"org.apache.hadoop:hadoop-aws:{hadoop[1] if hadoop else 'V'}"
     fix = f"Start Spark with --packages {wanted}, or set spark.jars.packages to it"
+    if hadoop is None:
+        fix += "; V is the version in the name of Spark's own jar hadoop-client-api"
     if found is None:
         said = "no hadoop-aws in spark-defaults.conf: s3a:// cannot be opened"
         return Finding(what, Status.warning, said, fix)
-    if hadoop and hadoop[1] != found[1]:
+    if hadoop is None:
+        said = f"hadoop-aws {found[1]}; Spark's own jars were not found, so it was not compared"
+        return Finding(what, Status.warning, said, fix)
+    if hadoop[1] != found[1]:
         said = f"hadoop-aws {found[1]}, and this Spark's Hadoop is {hadoop[1]}"
         return Finding(what, Status.wrong, said, fix)
     return Finding(what, Status.ok, f"hadoop-aws {found[1]}")

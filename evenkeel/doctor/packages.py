@@ -7,7 +7,8 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import evenkeel
@@ -21,8 +22,10 @@ from evenkeel.extras import (
     install_command,
     installed,
     newer_needed,
+    one_pyspark_command,
+    same_series_command,
 )
-from evenkeel.shared_spark import VARIABLE, SharedSpark
+from evenkeel.shared_spark import VARIABLE, SharedSpark, shared_versions
 from evenkeel.submit import check_own_driver, spark_env, spark_submit
 from partitioning.errors import SetupError
 
@@ -49,15 +52,28 @@ def look_at_packages() -> Iterator[Finding]:
     found = {name: installed(name) for name, _, _ in EXTRAS}
     for name, extra, tested in EXTRAS:
         yield package(name, found[name], extra, tested)
-    if found["pyspark"]:
-        yield one_pyspark(found["pyspark"], installed("pyspark-client"))
-        yield java()
-        yield submit_program()
-        yield from own_driver()
+    pyspark, client = found["pyspark"], installed("pyspark-client")
+    if pyspark:
+        yield one_pyspark(pyspark, client)
+    if pyspark or client:
         # spark-submit of another Spark brings the PySpark of that one.
-        spark = spark_of_home() or found["pyspark"]
-        yield from one_spark(found["pyspark"], spark)
-        yield delta_jars(spark)
+        spark = spark_of_home() or pyspark or str(client)
+        rows = [java(), submit_program(), *own_driver()]
+        if pyspark and os.environ.get("SPARK_HOME"):
+            rows += one_spark(pyspark, spark)
+        yield from for_jobs([*rows, delta_jars(spark)], bool(pyspark or spark_submit()))
+
+
+def for_jobs(rows: Sequence[Finding], jobs: bool) -> Iterator[Finding]:
+    """Yield what jobs need; where none can start, what is missing is an optional part.
+
+    Parameters
+    ----------
+    jobs : there is more than a client of Spark Connect
+    """
+    for row in rows:
+        optional = not jobs and row.what != VARIABLE and row.status is not Status.ok
+        yield replace(row, status=Status.absent) if optional else row
 
 
 def package(name: str, found: str | None, extra: str, tested: tuple[str, ...] | None) -> Finding:
@@ -75,9 +91,9 @@ def package(name: str, found: str | None, extra: str, tested: tuple[str, ...] | 
 def one_pyspark(spark: str, client: str | None) -> Finding:
     """Judge whether pyspark and pyspark-client, which write one folder, are one version."""
     what = "pyspark and pyspark-client"
-    if client in (None, spark):
+    if client is None or client == spark:
         return Finding(what, Status.ok, spark if client else f"{spark}, without the client")
-    fix = f"pip install --force-reinstall --no-deps pyspark-client=={spark} pyspark=={spark}"
+    fix = one_pyspark_command(spark, client)
     return Finding(what, Status.wrong, f"{spark} and {client}: both write one folder", fix)
 
 
@@ -87,7 +103,7 @@ def one_spark(pyspark: str, spark: str) -> Iterator[Finding]:
         said = f"PySpark {pyspark}, Spark {spark}"
         fix = (
             "Jobs by spark-submit run; for `evenkeel spark` unset SPARK_HOME, or run: "
-            f"pip install pyspark=={spark}"
+            f"{same_series_command(spark)}"
         )
         yield Finding("PySpark and SPARK_HOME", Status.warning, said, fix)
 
@@ -133,8 +149,12 @@ def own_driver() -> Iterator[Finding]:
         fix = "Run `evenkeel spark` and the jobs as one user"
         yield Finding(VARIABLE, Status.wrong, f"{shared.folder}: {error.what}", fix)
         return
-    if shared.address():
-        yield Finding(VARIABLE, Status.ok, f"{shared.folder}")
-    else:
-        fix = f"evenkeel spark {shared.folder}"
+    fix = f"evenkeel spark {shared.folder}"
+    address, pyspark = shared.address(), installed("pyspark")
+    if address is None:
         yield Finding(VARIABLE, Status.wrong, f"no Spark stays up in {shared.folder}", fix)
+    elif pyspark and address.versions != (here := shared_versions(pyspark)):
+        said = f"{shared.folder} has {address.versions}, and jobs have {here}"
+        yield Finding(VARIABLE, Status.wrong, said, f"End process {address.server}, then: {fix}")
+    else:
+        yield Finding(VARIABLE, Status.ok, f"{shared.folder}")

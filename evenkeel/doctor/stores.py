@@ -26,6 +26,8 @@ from partitioning.errors import EvenkeelError
 _DEPTH = 8
 #: Schemes that only Spark reaches: fsspec's own client of HDFS needs Java's libjvm.
 _BY_HADOOP = ("hdfs", "viewfs")
+#: Schemes that Spark reaches by connectors, also where fsspec has no client of them.
+_BY_CONNECTOR = ("abfs", "abfss", "gs", "oci", "oss", "s3", "s3a", "s3n", "wasb", "wasbs")
 #: Errors that a place gives: of its store, of its address, or for want of its client.
 _FAULTS = (EvenkeelError, ImportError, ValueError)
 
@@ -58,13 +60,26 @@ def readable(what: str, url: str, spec: TableSpec | None = None) -> Finding:
     ----------
     spec : names the columns that it must have; None: any
     """
-    if urlsplit(url).scheme in _BY_HADOOP:
-        return Finding(what, Status.warning, f"{url}: only jobs reach it, so it was not looked at")
+    if unseen := _unseen(what, url):
+        return unseen
     try:
         with store_errors("read", url):
             return _first_file(what, url, spec)
     except _FAULTS as error:
         return _wrong(what, url, error, "Correct input.path, or let this account read it")
+
+
+def _unseen(what: str, url: str) -> Finding | None:
+    """Return a warning for a place of jobs that only Spark reaches from here; None: look at it."""
+    scheme, said, fix = urlsplit(url).scheme, "only jobs reach it, so it was not looked at", ""
+    if scheme in _BY_CONNECTOR:
+        try:
+            fsspec.get_filesystem_class(scheme)
+        except (ImportError, ValueError):
+            fix = f"To have it looked at, install fsspec's client of {scheme}://"
+    if not fix and scheme not in _BY_HADOOP:
+        return None
+    return Finding(what, Status.warning, f"{url}: {said}", fix)
 
 
 def _first_file(what: str, url: str, spec: TableSpec | None) -> Finding:
@@ -108,8 +123,8 @@ def _columns(file: IO[bytes], kind: str) -> list[str] | None:
 
 def writable(what: str, url: str) -> Finding:
     """Write a probe file and remove it; its name is hidden from Delta and from listings."""
-    if urlsplit(url).scheme in _BY_HADOOP:
-        return Finding(what, Status.warning, f"{url}: only jobs reach it, so it was not looked at")
+    if unseen := _unseen(what, url):
+        return unseen
     try:
         store = Store(existing(url))
         name = f".probe.{uuid.uuid4().hex}"

@@ -98,10 +98,12 @@ _OF_MESSAGES = {
     # Gates and programs.
     r"the tables did not pass|\{failed\} of \{results\}": "Data or plan break a rule of the "
     "gate. [The gates](../../GATES.md) tell each rule with its cause.",
-    r"Airflow \{found\}|Spark \{found\}|Delta's jars|expected (one version|\{versions\})": "Two "
+    r"Airflow \{found\}|Spark \{found\}|Delta's jars|expected (one version|a Spark of P)": "Two "
     "installations are mixed, or one was upgraded alone.",
     r"Delta Lake is not|Spark (cannot open|has no catalog)|on S3 Delta": "Spark was started "
     "without the packages or settings that this store needs.",
+    r"expected a Spark (session|of the job)": "The program was started with SPARK_REMOTE, or asked "
+    "for a remote session.",
     r"Spark could not|a job could not|expected a Spark that stays|.*catalog does not answer": "The "
     "process is not started, has died, or listens elsewhere.",
     # What users give.

@@ -137,6 +137,18 @@ for client in (pyspark.__version__, "3.9.0"):
         with contextlib.suppress(Exception):
             evenkeel.open_table(sys.argv[1]).snapshot()
     print("read as", client, file=sys.stderr, flush=True)
+from datetime import datetime
+import evenkeel_spark
+from partitioning.errors import SetupError
+clicks = evenkeel.open_table(sys.argv[1])
+for refused in (
+    lambda: evenkeel_spark.commit_session(spark, "mine", 1, {}).__enter__(),
+    lambda: evenkeel_spark.meet(spark, clicks, sys.argv[1], spark.range(1), 1, "s", datetime.now()),
+):
+    try:
+        refused()
+    except SetupError as error:
+        print("refused:", error, file=sys.stderr, flush=True)
 """
 
 
@@ -162,7 +174,12 @@ def test_a_connect_server_of_another_version_is_one_warning(
     (line,) = (line for line in after.splitlines() if "one version of Spark" in line)
     assert f"found PySpark 3.9.0 and Spark {here} on the Spark Connect server" in line
     # One of the two alone would mix both in one folder.
-    assert f"pip install pyspark=={here} pyspark-client=={here}" in line
+    # What only a session with a JVM can do is refused in words.
+    refused = [line for line in after.splitlines() if line.startswith("refused: ")]
+    assert len(refused) == 2, done.stderr
+    assert all("by spark-submit, without SPARK_REMOTE" in line for line in refused)
+    series = here.rpartition(".")[0]
+    assert f"pip install 'pyspark=={series}.*' 'pyspark-client=={series}.*'" in line
 
 
 def test_without_java_the_last_line_says_so(
@@ -210,6 +227,10 @@ def test_a_job_that_fails_with_a_java_of_spark_s_own_keeps_its_code(
             submit("learn", [], {})
     else:
         assert submit("learn", [], {}) == code
+    # A Java that only the variables of the job know.
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "java").touch(0o755)
+    assert submit("learn", [], {"JAVA_HOME": str(tmp_path)}) == code
     (home / "conf" / "spark-env.sh").touch()
     assert submit("learn", [], {}) == code
     monkeypatch.setenv("PATH", str(home / "bin"), prepend=":")

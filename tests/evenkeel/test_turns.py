@@ -41,6 +41,14 @@ def test_a_folder_has_one_program_that_keeps_it(
     shared.claim().close()
 
 
+def test_a_file_in_the_place_of_the_folder_is_one_error(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for place in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(InputError, match="expected a folder") as raised:
+            SharedSpark(place).claim()
+        assert str(raised.value).startswith(f"{place}: ")
+
+
 def test_an_address_of_a_program_that_is_gone_is_none(shared: SharedSpark) -> None:
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         pass

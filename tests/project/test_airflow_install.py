@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import time
 from pathlib import Path
 
 import pytest
@@ -12,13 +10,14 @@ import yaml
 
 from evenkeel.extras import delta_package
 from tests.conftest import SPEC, some_events
-from tests.support.user_site import Site
+from tests.support.user_site import Site, Stopwatch
 from tests.support.wheel import Venv, build_wheel
 
 #: A release of Spark that pyspark-client has, too: the newest of the two may differ.
 AIRFLOW, SPARK = "3.2", "4.1.3"
-#: Seconds from `pip install` to a table in the UI, on a machine that does nothing else.
-LONGEST = 300
+#: Seconds from `pip install` to a table in the UI; twice as many if other programs take more than
+#: this part of all cores meanwhile.
+LONGEST, BUSY = 300, 0.2
 END = "2013-01-08"
 #: The user's own files, by path below their project.
 OWN = {
@@ -54,8 +53,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def site(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Site:
-    """The user's project; the wheel is installed with the user's Airflow and Spark."""
+def begun(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Site, Stopwatch]:
+    """The user's project, where the wheel is installed with the user's Airflow and Spark."""
     folder = tmp_path_factory.mktemp("site")
     tables = folder / "tables"
     tables.mkdir()
@@ -65,16 +64,24 @@ def site(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Site:
     for name, text in OWN.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text.replace("{tables}", str(tables)))
-    began = time.monotonic()
+    watch = Stopwatch()
     venv = Venv(folder / "venv").create()
     own = [f"apache-airflow=={AIRFLOW}.*", f"pyspark=={SPARK}", f"pyspark-client=={SPARK}"]
     venv.install(f"{wheel}[airflow,quality,spark]", *own)
-    made = Site(venv, folder, began)
+    made = Site(venv, folder)
     made.right("airflow", "db", "migrate")
-    return made
+    return made, watch
 
 
-def test_in_five_minutes_a_table_is_rebalanced_and_on_its_page(site: Site) -> None:
+@pytest.fixture
+def site(begun: tuple[Site, Stopwatch]) -> Site:
+    return begun[0]
+
+
+def test_in_five_minutes_a_table_is_rebalanced_and_on_its_page(
+    begun: tuple[Site, Stopwatch], capsys: pytest.CaptureFixture[str]
+) -> None:
+    site, watch = begun
     spec = str(site.project / "tables/flights.yaml")
     site.right("evenkeel", "job", "bootstrap", "--", "--spec", spec, "--end", END)
     asked = json.dumps({"window_end": END, "force": True})
@@ -87,9 +94,10 @@ def test_in_five_minutes_a_table_is_rebalanced_and_on_its_page(site: Site) -> No
         epochs = json.loads(site.right("evenkeel", "epochs", spec, "--format", "json"))
         assert [row["epoch"] for row in epochs] == [0, 1]
         assert "/evenkeel/tables/flights" in page
-    # A machine that does other work, too, takes longer by as much.
-    busy = max(1.0, os.getloadavg()[1] / (os.cpu_count() or 1))
-    assert time.monotonic() - site.began < LONGEST * busy
+        seconds, others = watch.read()
+    with capsys.disabled():
+        print(f"\n{seconds:.0f} s to a table on its page; others took {others:.0%} of the cores")
+    assert seconds < LONGEST * (2 if others > BUSY else 1)
 
 
 def test_three_lines_bring_the_dags_and_leave_the_users_own(site: Site) -> None:

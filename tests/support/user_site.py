@@ -11,14 +11,49 @@ import subprocess
 import time
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+import psutil
 
 from tests.support.wheel import Venv
 
 #: Seconds that Airflow's API server may take to start on a busy machine.
 STARTS = 180
+
+
+class Stopwatch:
+    """Measures seconds, and how much of the machine other programs took meanwhile."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic(), _cpu_of_all(), _cpu_of_ours()
+
+    def read(self) -> tuple[float, float]:
+        """Return the seconds since it began, and the part of all cores that others took, 0 to 1."""
+        began, all_, ours = self._began
+        seconds = time.monotonic() - began
+        others = (_cpu_of_all() - all_) - (_cpu_of_ours() - ours)
+        return seconds, max(others, 0) / (seconds * (os.cpu_count() or 1))
+
+
+def _cpu_of_all() -> float:
+    """Seconds of CPU that all programs of this machine have taken since it started."""
+    spent = psutil.cpu_times()
+    return spent.user + spent.nice + spent.system
+
+
+def _cpu_of_ours() -> float:
+    """Seconds of CPU of this process and of all below it, also of those that have ended.
+
+    A process that was killed before its parent waited for it is missing.
+    """
+    here = psutil.Process()
+    spent = [here.cpu_times()]
+    for process in here.children(recursive=True):
+        with suppress(psutil.Error):
+            spent.append(process.cpu_times())
+    return sum(s.user + s.system + s.children_user + s.children_system for s in spent)
 
 
 @dataclass(frozen=True)
@@ -27,8 +62,6 @@ class Site:
 
     venv: Venv
     project: Path
-    #: When `pip install` began, by a clock that only goes forward.
-    began: float = 0.0
 
     @property
     def settings(self) -> dict[str, str]:

@@ -34,7 +34,7 @@ _FLOWS = {
     "adopt": ([_STATE], [_STATE, _REGISTRY]),
     "apply_window": ([_INPUT, _REGISTRY], [_STATE]),
 }
-#: Job -> file of a run with what its gate found, and where.
+#: Job -> file of a run with what its gate found, and where. Without datasets there: the registry.
 _GATES = {"validate_plan": ("gate_plan", _REGISTRY), "verify": ("gate_tables", _STATE)}
 #: Hadoop's and fsspec's names of object stores -> OpenLineage's. Names of objects have no slash in
 #: front; those of files have.
@@ -78,6 +78,9 @@ class Lineage:
         spec = load_spec(given["--spec"])
         reads, writes = _FLOWS[self.job]
         facets, (gate, checked) = {}, _GATES.get(self.job, ("", ""))
+        if not _names(spec, checked):
+            # The registry has the gate's file.
+            checked = _REGISTRY
         if checked_by is not None and gate:
             try:
                 run = run_name(given["--spec"], checked_by.dag_id, checked_by.run_id)
@@ -134,11 +137,12 @@ def _names(spec: TableSpec, part: str) -> list[tuple[str, str]]:
     """Return namespace and name of the datasets of a part of a table."""
     places = {
         _INPUT: [spec.input.path],
-        # The folder of an Iceberg table is known to its catalog alone.
+        # OpenLineage names an Iceberg table by its location, which its catalog alone knows. A name
+        # of our own would be another dataset than the one of a team's Spark jobs.
         _STATE: [table.path for table in spec.state.values() if table.format == "delta"],
         _REGISTRY: [spec.registry],
     }
-    return [dataset_name(place) for place in places[part]]
+    return [dataset_name(place) for place in places.get(part, [])]
 
 
 def dataset_name(place: str) -> tuple[str, str]:

@@ -15,7 +15,14 @@ from airflow.exceptions import AirflowException
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
 from evenkeel.shared_spark import SharedSpark
-from evenkeel.submit import RM_ADDRESS, check_java, check_own_driver, job_command, job_file
+from evenkeel.submit import (
+    NO_JAVA,
+    RM_ADDRESS,
+    check_java,
+    check_own_driver,
+    job_command,
+    job_file,
+)
 from evenkeel_airflow.airflow_versions import REMEMBERS_DRIVERS, AirflowFailException
 from evenkeel_airflow.operators.defaults import with_retries
 from evenkeel_airflow.operators.lineage import Lineage
@@ -104,13 +111,23 @@ class SparkJob(Lineage, SparkSubmitOperator):
                 raise failed(left.message) from None
             if left is None and shared is None:
                 with one_line():
-                    check_java()
+                    self._check_java()
             raise
         except (FileNotFoundError, PermissionError):
             if shared is None:
                 with one_line():
                     self._check_submit()
             raise
+
+    def _check_java(self) -> None:
+        """Look for a Java if spark-submit ended as it does without one.
+
+        A driver that was killed leaves no error file, either, and is tried again.
+        """
+        hook = self._hook
+        process = hook and hook._submit_sp
+        if hook and process and process.returncode == NO_JAVA:
+            check_java({**os.environ, **(hook._env or {})})
 
     def _check_submit(self) -> None:
         """Look for spark-submit; Airflow's hook takes it from PATH alone."""
@@ -188,9 +205,10 @@ class SparkJob(Lineage, SparkSubmitOperator):
             hook = self._airflows_hook()
         connection = hook._connection
         if connection["deploy_mode"] != "cluster":
-            for setting, value in driver_python(connection["master"]).items():
+            env = {**os.environ, **(hook._env_vars or {})}
+            for setting, value in driver_python(connection["master"], env).items():
                 hook._conf.setdefault(setting, value)
-        elif getattr(hook, "_is_yarn_cluster_mode", False):
+        elif "yarn" in connection["master"]:
             self._track_on_yarn(hook)
         elif "k8s" in connection["master"]:
             with one_line():
@@ -230,7 +248,9 @@ class SparkJob(Lineage, SparkSubmitOperator):
     def _track_on_yarn(self, hook: SparkSubmitHook) -> None:
         """Let a retry find the driver again on YARN, if the connection says where to ask."""
         why = "this Airflow is older than 3.3"
-        if hook.get_connection(self._conn_id).extra_dejson.get(RM_ADDRESS):
+        if not hasattr(hook, "_is_yarn_cluster_mode"):
+            why = "Airflow's Spark provider is older than 6.2"
+        elif hook.get_connection(self._conn_id).extra_dejson.get(RM_ADDRESS):
             self._yarn_track_via_rm_api = hook._yarn_track_via_rm_api = True
             if REMEMBERS_DRIVERS:
                 return
@@ -254,17 +274,19 @@ class SparkJob(Lineage, SparkSubmitOperator):
             return error_left(registry, self.job, given.get("--run"), attempt)
 
 
-def driver_python(master: str) -> dict[str, str]:
+def driver_python(master: str, env: Mapping[str, str]) -> dict[str, str]:
     """Return Spark settings that make a driver on this machine run this Python.
 
     The driver imports this package. Workers on other machines keep the Python that they have, and a
-    Python that the user has chosen by a variable stays.
+    Python that the user has chosen by a variable stays. It becomes a setting, too: Spark takes each
+    of these settings before each of the variables.
 
     Parameters
     ----------
     master : Spark's master, such as `local[*]`
+    env : the environment of spark-submit, with the task's `env_vars`
     """
     settings = {"spark.pyspark.driver.python": "PYSPARK_DRIVER_PYTHON"}
     if master.startswith("local"):
         settings["spark.pyspark.python"] = "PYSPARK_PYTHON"
-    return {s: sys.executable for s, variable in settings.items() if not os.environ.get(variable)}
+    return {s: env.get(variable) or sys.executable for s, variable in settings.items()}

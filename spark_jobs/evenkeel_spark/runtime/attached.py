@@ -12,8 +12,7 @@ from typing import IO, Any
 import pyspark
 from pyspark.sql import SparkSession
 
-import evenkeel
-from evenkeel.shared_spark import SharedSpark, end_turn
+from evenkeel.shared_spark import SharedSpark, end_turn, shared_versions
 from evenkeel_spark.tables.spark_errors import (
     GATEWAY_ERRORS,
     LOST_ERRORS,
@@ -51,7 +50,7 @@ _turns: list[_Turn] = []
 
 def versions() -> str:
     """Return the versions that a job and the Spark that it runs in must share."""
-    return f"PySpark {pyspark.__version__}, Evenkeel {evenkeel.__version__}"
+    return shared_versions(pyspark.__version__)
 
 
 def attached_session(shared: SharedSpark, name: str) -> SparkSession:
@@ -83,9 +82,9 @@ def _attach(shared: SharedSpark, name: str) -> SparkSession:
         raise shared.gone()
     if address.versions != versions():
         raise SetupError(
-            f"expected {address.versions}, found {versions()}",
+            f"expected a Spark of {versions()}, found one of {address.versions}",
             f"{shared.folder}",
-            f"Start `evenkeel spark {shared.folder}` again, with these versions",
+            f"End `evenkeel spark {shared.folder}` and start it again: it takes what is installed",
         )
     os.environ.update(PYSPARK_GATEWAY_PORT=str(address.port), PYSPARK_GATEWAY_SECRET=address.secret)
     try:

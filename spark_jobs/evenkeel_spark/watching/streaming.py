@@ -22,6 +22,7 @@ from evenkeel_spark.migration.verify import verify
 from evenkeel_spark.plans.approved_plan import Migration, approved_migration, published
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.delta.commits import CONFLICTS
+from evenkeel_spark.tables.delta.write_session import check_own_jvm
 from evenkeel_spark.watching.evaluate import evaluate
 from evenkeel_spark.watching.micro_batch import need_watch
 from partitioning.errors import EvenkeelError, UnreachableError
@@ -105,8 +106,10 @@ def meet(
     Raises
     ------
     InputError : as for `evaluate`
+    SetupError : `spark` is a session of Spark Connect
     UnreachableError : a store is down; the same batch again continues where this stopped
     """
+    check_own_jvm(spark)
     run, moment = f"watch-{query}-{number}", moment or datetime.now(UTC)
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     if evaluate(spark, table, batch, F.lit(number), run, f"stream {query}", moment):

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from evenkeel.doctor import Status, command
+from evenkeel.doctor import Status, airflow_setup, command
 from evenkeel.doctor.airflow_setup import Bundle, bundles, dags
 from tests.evenkeel.doctor.conftest import answers
 
 GIT = Bundle("team", "GitDagBundle", None)
+FROM_US = "from evenkeel_airflow import"
 
 
 def local(folder: Path) -> Bundle:
@@ -21,19 +22,76 @@ def local(folder: Path) -> Bundle:
 @pytest.mark.parametrize(
     "line",
     [
-        "load_tables(globals(), '/opt/tables')",
-        "    rebalance = RebalanceTaskGroup('/opt/tables/flights.yaml')",
+        f"{FROM_US} load_tables; load_tables(globals(), '/opt/tables')",
+        f"{FROM_US} load_tables as load\n\ndef later():\n    load(globals())",
+        "from evenkeel_airflow.loading import load_tables\nload_tables\\\n(globals())",
+        "import evenkeel_airflow.loading as e\ne.load_tables(globals())",
+        f"{FROM_US} RebalanceTaskGroup\nwith dag:\n    RebalanceTaskGroup('/opt/a.yaml')",
     ],
 )
 def test_a_folder_has_the_tables(tmp_path: Path, line: str) -> None:
     (gone,) = dags([local(tmp_path / "gone")])
     assert gone.status is Status.wrong and "no such folder" in gone.found
-    (tmp_path / "mine.py").write_text(f"# {line}\n")
-    (none,) = dags([local(tmp_path)])
-    assert none.status is Status.warning and "load_tables" in none.fix
     (tmp_path / "mine.py").write_text(f"{line}\n")
     (found,) = dags([local(tmp_path)])
     assert found.status is Status.ok and str(tmp_path / "mine.py") in found.found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# from evenkeel_airflow import load_tables; load_tables(globals())",
+        "'from evenkeel_airflow import load_tables; load_tables(globals())'",
+        "# As evenkeel_airflow does it.\ndef load_tables(conn):\n    return conn",
+        "import evenkeel_airflow\nfrom warehouse import load_tables\nload_tables('conn')",
+        "from evenkeel_airflow import report_problems\nwarehouse.load_tables('conn')",
+        "from .evenkeel_airflow import load_tables\nload_tables('conn')",
+        "from evenkeel_airflow import load_tables\nload_tables(",
+    ],
+)
+def test_a_function_of_the_same_name_is_not_ours(tmp_path: Path, text: str) -> None:
+    (tmp_path / "mine.py").write_text(f"{text}\n")
+    (none,) = dags([local(tmp_path)])
+    assert none.status is Status.warning and "load_tables" in none.fix
+    assert command.loaded_folders(str(tmp_path)) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ("", {"spark_default": Status.wrong}),
+        ("load_tables(globals())", {"spark_default": Status.wrong}),
+        ("load_tables(globals(), default_args={'pool': 'p'})", {"spark_default": Status.wrong}),
+        ("load_tables(globals(), default_args={'conn_id': 'team'})", {"team": Status.ok}),
+        ("load_tables(globals(), default_args={'conn_id': 'none'})", {"none": Status.wrong}),
+        (
+            "given = {'conn_id': 'team'}\nload_tables(globals(), default_args=given)",
+            {"spark_default": Status.warning},
+        ),
+    ],
+)
+def test_the_connection_is_the_one_that_dag_files_name(
+    airflow: Path, tmp_path: Path, text: str, rows: dict[str, Status]
+) -> None:
+    answer = json.dumps([{"conn_type": "spark", "host": "yarn"}])
+    airflow.write_text(f"#!/bin/sh\n[ $3 = team ] && echo '{answer}'\n")
+    folder = tmp_path / "dags"
+    folder.mkdir()
+    (folder / "mine.py").write_text(f"{FROM_US} load_tables\n{text}\n")
+    found = {row.what: row.status for row in airflow_setup.connections([local(folder)])}
+    found.pop("spark-submit for Airflow's tasks", None)
+    assert found == {f"connection {name}": status for name, status in rows.items()}
+
+
+def test_no_connection_is_asked_for_where_a_spark_stays_up_or_dags_are_elsewhere(
+    airflow: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers(airflow, "Connection not found.", 1)
+    (row,) = airflow_setup.connections([GIT])
+    assert row.status is Status.warning and "conn_id" in row.found
+    monkeypatch.setenv("EVENKEEL_SPARK", str(tmp_path))
+    (row,) = airflow_setup.connections([local(tmp_path)])
+    assert row.status is Status.absent and f"jobs run in the Spark of {tmp_path}" in row.found
 
 
 def test_files_that_airflow_fetches_are_not_looked_at(tmp_path: Path) -> None:
@@ -42,7 +100,7 @@ def test_files_that_airflow_fetches_are_not_looked_at(tmp_path: Path) -> None:
     assert "airflow dags list" in row.fix
     rows = list(dags([local(tmp_path), GIT]))
     assert [row.status for row in rows] == [Status.ok, Status.warning]
-    (tmp_path / "mine.py").write_text("load_tables(globals(), '/opt/tables')\n")
+    (tmp_path / "mine.py").write_text(f"{FROM_US} load_tables; load_tables(globals())\n")
     assert {row.status for row in dags([local(tmp_path), GIT])} == {Status.ok}
 
 

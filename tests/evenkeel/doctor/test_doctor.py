@@ -14,6 +14,7 @@ from evenkeel import extras
 from evenkeel.doctor import Finding, Status, airflow_setup, packages
 from evenkeel.shared_spark import Address, SharedSpark
 from evenkeel.submit import RM_ADDRESS
+from evenkeel_spark.runtime import attached
 from tests.conftest import World
 from tests.evenkeel.doctor.conftest import answers
 
@@ -37,7 +38,65 @@ def test_two_versions_of_pyspark_break_each_other() -> None:
     assert packages.one_pyspark("4.1.4", None).status is Status.ok
     assert packages.one_pyspark("4.1.4", "4.1.4").status is Status.ok
     both = packages.one_pyspark("4.1.4", "4.2.0")
-    assert both.status is Status.wrong and "pyspark-client==4.1.4" in both.fix
+    assert both.status is Status.wrong and "'pyspark-client==4.1.*'" in both.fix
+
+
+@pytest.mark.parametrize(
+    ("spark", "client", "wanted"),
+    [
+        # PyPI has no pyspark-client 4.1.4, and a pyspark of each of its releases.
+        ("4.1.4", "4.1.3", "'pyspark==4.1.3' 'pyspark-client==4.1.3'"),
+        ("4.0.2", "4.0.10", "'pyspark==4.0.2' 'pyspark-client==4.0.2'"),
+        ("4.1.4", "4.2.0", "'pyspark==4.1.4' 'pyspark-client==4.1.*', then run this again"),
+        # No client is of these series.
+        ("4.3.0", "4.2.0", "'pyspark==4.2.0' 'pyspark-client==4.2.0'"),
+        ("3.5.9", "4.2.0", "'pyspark==4.2.0' 'pyspark-client==4.2.0'"),
+    ],
+)
+def test_the_command_for_one_pyspark_names_releases_that_there_are(
+    spark: str, client: str, wanted: str
+) -> None:
+    assert wanted in extras.one_pyspark_command(spark, client)
+
+
+@pytest.mark.parametrize(("submits", "status"), [(False, Status.absent), (True, Status.wrong)])
+def test_where_only_the_client_is_installed_the_rows_of_jobs_are_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, submits: bool, status: Status
+) -> None:
+    """A program over Spark Connect needs none of them; a Spark of SPARK_HOME takes jobs."""
+    home = tmp_path / "spark"
+    (home / "bin").mkdir(parents=True)
+    if submits:
+        (home / "bin" / "spark-submit").touch(0o755)
+    for name, value in {
+        "JAVA_HOME": str(tmp_path / "none"),
+        "SPARK_HOME": str(home),
+        "SPARK_CONF_DIR": str(home / "conf"),
+        "SPARK_REMOTE": "sc://spark",
+        "PATH": str(tmp_path),
+        "EVENKEEL_SPARK": str(tmp_path / "shared"),
+    }.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setattr(packages, "installed", {"pyspark-client": "4.1.3"}.get)
+    rows = {row.what: row.status for row in packages.look_at_packages()}
+    assert rows["Java"] is rows["SPARK_REMOTE"] is status
+    assert rows["spark-submit"] is (Status.ok if submits else Status.absent)
+    assert rows["Delta's jars"] is (Status.warning if submits else Status.absent)
+    # Who sets it wants jobs.
+    assert rows["EVENKEEL_SPARK"] is Status.wrong
+
+
+@pytest.mark.parametrize("both", [True, False])
+def test_pip_is_not_asked_for_a_vendor_s_version(
+    monkeypatch: pytest.MonkeyPatch, both: bool
+) -> None:
+    """EMR, Dataproc and others put a part of their own behind the version."""
+    found = {"pyspark": "4.1.3", **({"pyspark-client": "4.1.3"} if both else {})}
+    monkeypatch.setattr(extras, "installed", found.get)
+    (row,) = packages.one_spark("4.1.3", "4.0.2-amzn-0")
+    wanted = "pip install 'pyspark==4.0.*'" + (" 'pyspark-client==4.0.*'" if both else "")
+    assert row.fix.endswith(wanted)
 
 
 @pytest.mark.parametrize(
@@ -91,8 +150,15 @@ def test_a_spark_that_stays_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     monkeypatch.setenv("EVENKEEL_SPARK", str(tmp_path))
     (found,) = packages.own_driver()
     assert found.status is Status.wrong and found.fix == f"evenkeel spark {tmp_path}"
-    SharedSpark(tmp_path).tell(Address(os.getpid(), 1, "", ""))
+    here = attached.versions()
+    SharedSpark(tmp_path).tell(Address(os.getpid(), 1, "", here))
     assert [f.status for f in packages.own_driver()] == [Status.ok]
+    # It goes on with what it began with, and each job then fails.
+    for upgraded in ("Evenkeel", "PySpark"):
+        SharedSpark(tmp_path).tell(Address(os.getpid(), 1, "", here.replace(upgraded, "old")))
+        (found,) = packages.own_driver()
+        assert found.status is Status.wrong and here in found.found
+        assert found.fix == f"End process {os.getpid()}, then: evenkeel spark {tmp_path}"
 
 
 def test_the_plugin_is_registered_or_in_the_plugins_folder(
@@ -127,10 +193,10 @@ def test_the_connection_and_its_mode(
     airflow: Path, fields: dict[str, object], extra: dict[str, str], status: Status, said: str
 ) -> None:
     answers(airflow, json.dumps([{"conn_type": "spark", **fields, "extra_dejson": extra}]))
-    row = next(airflow_setup.connection())
+    row = next(airflow_setup.connection("spark_default"))
     assert row.status is status and said in row.found, row
     answers(airflow, "Connection not found.", 1)
-    (row,) = airflow_setup.connection()
+    (row,) = airflow_setup.connection("spark_default")
     assert row.status is Status.wrong and "connections add" in row.fix
 
 

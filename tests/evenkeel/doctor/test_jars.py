@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from evenkeel import submit
 from evenkeel.doctor import Status, jars, packages
 from evenkeel.doctor.iceberg_settings import EXTENSIONS, look_at_iceberg
 from evenkeel.doctor.stores import look_at_table
@@ -54,7 +56,7 @@ def test_the_spark_of_spark_home_is_the_one_that_delta_s_jars_are_for(
     assert rows["Delta's jars"].status is Status.ok, rows["Delta's jars"]
     two = rows["PySpark and SPARK_HOME"]
     assert two.status is Status.warning and two.found == "PySpark 4.2.0, Spark 4.1.2"
-    assert "pip install pyspark==4.1.2" in two.fix
+    assert "pip install 'pyspark==4.1.*'" in two.fix
     monkeypatch.setattr(packages, "installed", lambda name: "4.1.4" if name == "pyspark" else None)
     assert "PySpark and SPARK_HOME" not in {row.what for row in packages.look_at_packages()}
 
@@ -77,6 +79,43 @@ def test_s3_needs_the_connector_of_sparks_hadoop(
     assert row.status is status
     if status is not Status.ok:
         assert "hadoop-aws:3.4.2" in row.fix
+
+
+@pytest.mark.parametrize("place", ["on PATH", "of pip"])
+def test_without_spark_home_the_jars_are_those_of_the_spark_that_starts(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "bin" / "spark-submit"
+    program.parent.mkdir()
+    program.touch(0o755)
+    home = tmp_path
+    if place == "of pip":
+        # Its program lies beside Python, and asks this file where the package is.
+        (program.parent / "find_spark_home.py").touch()
+        home = tmp_path / "pyspark"
+        found = SimpleNamespace(origin=str(home / "__init__.py"))
+        monkeypatch.setattr(submit, "find_spec", lambda name: found)
+    (home / "jars").mkdir(parents=True)
+    for jar in ("hadoop-client-api-3.4.2", "spark-core_2.13-4.1.2", "hadoop-aws-3.3.4"):
+        (home / "jars" / f"{jar}.jar").touch()
+    for name in ("SPARK_HOME", "SPARK_CONF_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PATH", str(program.parent))
+    row = jars.s3_connector("connector", {})
+    assert row.status is Status.wrong and "hadoop-aws 3.3.4, and this Spark's" in row.found
+    assert "hadoop-aws:3.4.2" in row.fix
+    (home / "jars" / "hadoop-aws-3.3.4.jar").rename(home / "jars" / "hadoop-aws-3.4.2.jar")
+    assert jars.s3_connector("connector", {}).status is Status.ok
+    assert jars.spark_of_home() == "4.1.2"
+
+
+def test_without_a_spark_the_connector_s_version_cannot_be_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    row = jars.s3_connector("connector", {"spark.jars.packages": "hadoop-aws:3.3.4"})
+    assert row.status is Status.warning and "was not compared" in row.found
+    assert "hadoop-client-api" in row.fix
 
 
 CUSTOMERS = {

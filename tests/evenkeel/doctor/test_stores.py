@@ -78,6 +78,15 @@ def test_only_the_registry_cannot_be_on_hadoops_own_address() -> None:
     assert registry.status is Status.wrong and "webhdfs://" in registry.found + registry.fix
 
 
+@pytest.mark.parametrize("place", ["abfss://c@a.dfs.core.windows.net/x", "gs://lake/x"])
+def test_a_place_that_spark_s_connector_reaches_needs_no_client_here(place: str) -> None:
+    for look in (stores.readable, stores.writable):
+        row = look("place", place)
+        assert row.status is Status.warning and place.partition("/")[0] in row.fix, row
+    # Evenkeel itself reads and writes the registry.
+    assert stores.exclusive("registry", place).status is Status.wrong
+
+
 def test_a_table_on_s3_needs_a_log_store() -> None:
     look = lambda conf: stores.log_store("log", "s3a://lake/state", conf)  # noqa: E731
     assert stores.log_store("log", "/data/state", {}).status is Status.ok

@@ -126,6 +126,28 @@ def test_a_gate_is_told_if_it_passed_or_stopped_the_task(
     )
 
 
+def test_iceberg_tables_have_no_name_and_the_registry_has_their_gate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """OpenLineage names them by a location that their catalog alone knows."""
+    made = {"path": "lake.db.words", "format": "iceberg", "columns": {"uses": {"merge": "count"}}}
+    shop, run = Shop(tmp_path, state={"counts": made}), "rebalance_words--r"
+    monkeypatch.setenv("EVENKEEL_TABLES", str(tmp_path))
+    dag, registry = dag_of("rebalance_words"), f"file|{tmp_path}/registry"
+    migrate = heard(dag.get_task("migrate"), SUCCESS)
+    assert (names(migrate.inputs), migrate.outputs) == ([registry], [])
+    shop.learn(run)
+    shop.plan(run, force=True)
+    shop.checked(run)
+    folder = shop.registry.run(run)
+    right = {"what": "No row is lost", "success": True, "severity": "critical", "observed": 0}
+    gate = read_json(folder, "gate_tables.json")
+    write_json(folder, "gate_tables.json", {**gate, "results": [right]})
+    told = heard(dag.get_task("verify"), SUCCESS)
+    assert (names(told.inputs), names(told.outputs)) == ([registry], [registry])
+    assert [a.name for a in found(told.inputs)] == ["No row is lost"]
+
+
 def test_a_dag_file_needs_no_provider() -> None:
     """Airflow's Spark provider imports it where it is installed; we do not."""
     code = (

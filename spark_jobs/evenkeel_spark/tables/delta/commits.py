@@ -141,7 +141,7 @@ def commit_session(
 
     Parameters
     ----------
-    spark : the session to take all other settings from
+    spark : the session to take all other settings from; not one of Spark Connect
     app, version : see `app_id`; versions of one app must grow
     meta : goes into the commit's userMetadata as {"evenkeel": meta}
     settings : further conf of the session

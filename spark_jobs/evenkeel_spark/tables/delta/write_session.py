@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from evenkeel_spark.tables.delta.state import delta_log, python_dict
 from evenkeel_spark.tables.spark_errors import JAVA_ERRORS
+from partitioning.errors import SetupError
 from partitioning.function.sql import OURS
 
 CONSTRAINT_PREFIX = "delta.constraints."
@@ -42,6 +43,22 @@ APP_VERSION = "spark.databricks.delta.write.txnVersion"
 OF_ONE_WRITE = (USER_METADATA, APP_ID, APP_VERSION)
 
 
+def check_own_jvm(spark: SparkSession) -> None:
+    """Refuse a session of Spark Connect: a commit of ours asks the JVM of its own process.
+
+    Raises
+    ------
+    SetupError : says what works over Spark Connect
+    """
+    if type(spark).__module__.startswith("pyspark.sql.connect"):
+        raise SetupError(
+            "expected a Spark session with a JVM of its own, found one of Spark Connect, over "
+            "which a program can route, read and append, and cannot commit in a session of ours",
+            "commit_session and meet",
+            "Run this program by spark-submit, without SPARK_REMOTE",
+        )
+
+
 def own_session(spark: SparkSession, settings: Mapping[str, str] | None = None) -> SparkSession:
     """Make a session that nobody else holds, so that no other thread writes with its settings.
 
@@ -53,7 +70,12 @@ def own_session(spark: SparkSession, settings: Mapping[str, str] | None = None) 
     ----------
     spark : the session to copy
     settings : further conf
+
+    Raises
+    ------
+    SetupError : the session is one of Spark Connect
     """
+    check_own_jvm(spark)
     # newSession would forget the settings made since `spark` was started.
     made = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
     for name in OF_ONE_WRITE:
