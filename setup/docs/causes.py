@@ -102,6 +102,7 @@ _OF_MESSAGES = {
     "installations are mixed, or one was upgraded alone.",
     r"Delta Lake is not|Spark (cannot open|has no catalog)|on S3 Delta": "Spark was started "
     "without the packages or settings that this store needs.",
+    r".*has not said whether": "The catalog ended, or its connection broke, during a commit.",
     r"Spark could not|a job could not|expected a Spark that stays|.*catalog does not answer": "The "
     "process is not started, has died, or listens elsewhere.",
     # What users give.
