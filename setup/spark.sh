@@ -18,6 +18,8 @@ print(pyspark.__version__.rpartition(".")[0] + "_2.13:" + m.version("delta-spark
 # Iceberg's runtime is built for a series of Spark, too. For 4.2 there is none yet.
 series=$(.venv/bin/python -c 'import pyspark; print(pyspark.__version__.rpartition(".")[0])')
 case $series in 4.1) iceberg=org.apache.iceberg:iceberg-spark-runtime-${series}_2.13:1.12.0 ;; *) iceberg= ;; esac
+# Its tests have a catalog in SQLite, too.
+sqlite=org.xerial:sqlite-jdbc:3.50.3.0
 
 say() { printf 'set-up: %s\n' "$*"; }
 quietly() { "$@" >.run/setup.log 2>&1 || { cat .run/setup.log >&2; return 1; }; }
@@ -50,13 +52,13 @@ fi
 extensions=io.delta.sql.DeltaSparkSessionExtension
 if [ -n "$iceberg" ]; then
     extensions=$extensions,org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions
-    if ! ls .jars/iceberg-spark-runtime-*.jar >/dev/null 2>&1; then
-        say "Iceberg's runtime ($iceberg)"
+    if ! ls .jars/iceberg-spark-runtime-*.jar .jars/sqlite-jdbc-*.jar >/dev/null 2>&1; then
+        say "Iceberg's runtime ($iceberg, $sqlite)"
         : >.run/nothing.py
-        quietly .venv/bin/spark-submit --master 'local[1]' --packages "$iceberg" \
-            --conf spark.jars.ivy="$PWD/.jars/ivy" ${IVY_SETTINGS:+--conf spark.jars.ivySettings="$IVY_SETTINGS"} .run/nothing.py
-        mv .jars/ivy/jars/org.apache.iceberg_iceberg-spark-runtime-*.jar .jars/
-        for jar in .jars/org.apache.iceberg_*.jar; do mv "$jar" ".jars/${jar##*org.apache.iceberg_}"; done
+        quietly .venv/bin/spark-submit --master 'local[1]' --packages "$iceberg,$sqlite" \
+            --exclude-packages org.slf4j:slf4j-api --conf spark.jars.ivy="$PWD/.jars/ivy" \
+            ${IVY_SETTINGS:+--conf spark.jars.ivySettings="$IVY_SETTINGS"} .run/nothing.py
+        for jar in .jars/ivy/jars/*_{iceberg-spark-runtime,sqlite-jdbc}-*.jar; do mv "$jar" ".jars/$(basename "$jar" | sed 's/^[^_]*_//')"; done
         rm -rf .jars/ivy .run/nothing.py
     fi
 fi

@@ -104,8 +104,10 @@ def copy_checkout(home: Path) -> None:
 def prepare(cell: Cell, home: Path) -> None:
     """Make a cell's `.venv` and `.jars`, unless they are those of its requirements."""
     made = home / ".venv" / ".matrix"
-    wanted = "\n".join([*cell.requirements, (home / "pyproject.toml").read_text()])
+    read = [(home / name).read_text() for name in ("pyproject.toml", "setup/spark.sh")]
+    wanted = "\n".join([*cell.requirements, *read])
     if made.is_file() and made.read_text() == wanted:
+        fetch_catalog(home)
         return
     print(f"{cell.name}: set-up", flush=True)
     shutil.rmtree(home / ".jars", ignore_errors=True)
@@ -115,6 +117,17 @@ def prepare(cell: Cell, home: Path) -> None:
     call([*install, str(venv.bin / "python"), *cell.requirements, "-e", checkout], home)
     call([str(home / "setup" / "spark.sh")], home)
     made.write_text(wanted)
+    fetch_catalog(home)
+
+
+def fetch_catalog(home: Path) -> None:
+    """Fetch the REST catalog for tests of Iceberg, if any run here. Else they are skipped."""
+    if not list((home / ".jars").glob("iceberg-spark-runtime-*.jar")):
+        return
+    try:
+        call([str(home / "setup" / "iceberg_catalogs.sh")], home)
+    except subprocess.CalledProcessError as error:
+        print(f"tests of a REST catalog are skipped: {error.stderr.strip()}", flush=True)
 
 
 def find_python(series: str) -> str:

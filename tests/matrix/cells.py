@@ -90,6 +90,7 @@ GROUPS: dict[str, list[str]] = {
         f"{_SPARK}/iceberg/test_late_jobs.py",
         f"{_SPARK}/iceberg/test_odd_windows.py",
         f"{_SPARK}/iceberg/test_killed.py",
+        f"{_SPARK}/iceberg/test_catalogs.py",
     ],
     "DAGs": [
         f"{_AIRFLOW}/test_dags.py",

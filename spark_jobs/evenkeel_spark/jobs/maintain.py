@@ -19,7 +19,6 @@ from pyspark.sql import functions as F
 
 from evenkeel.quality.data_docs import prune_docs
 from evenkeel.registry.pruning import prune
-from evenkeel.registry.store_errors import StoreError
 from evenkeel.spec.parts import StateTable
 from evenkeel.table import Table
 from evenkeel_spark.adoption.before import note_changes
@@ -33,7 +32,7 @@ from evenkeel_spark.tables.delta.preflight import check_tables
 from evenkeel_spark.tables.delta.vacuum import held_until, keep_versions, vacuum
 from evenkeel_spark.tables.delta.write_session import own_session
 from evenkeel_spark.windows.window_notes import renew
-from partitioning.errors import EvenkeelError, FenceError, InputError
+from partitioning.errors import EvenkeelError, FenceError, InputError, UnreachableError
 from partitioning.function.sql import quoted
 
 #: Part of a channel's rows that are deleted, above which its files are rewritten. Higher: fewer
@@ -135,7 +134,7 @@ def maintain(spark: SparkSession, table: Table) -> None:
     ------
     InputError : nothing is bootstrapped yet, or state tables are not ours
     FenceError : a migration is under way; or writers were faster than each try of a step
-    StoreError : the store does not answer
+    UnreachableError : the store or a catalog does not answer
     """
     spec, failed = table.spec, dict[str, Exception]()
     if not spec.iceberg:
@@ -206,10 +205,10 @@ def _report(failed: Mapping[str, Exception]) -> None:
     if not failed:
         return
     unforeseen = [e for e in failed.values() if not isinstance(e, EvenkeelError)]
-    store = [e for e in failed.values() if isinstance(e, StoreError)]
-    if len(failed) == 1 or unforeseen or store:
-        # A store's error says whether it is worth trying again.
-        raise [*unforeseen, *store, *failed.values()][0]
+    silent = [e for e in failed.values() if isinstance(e, UnreachableError)]
+    if len(failed) == 1 or unforeseen or silent:
+        # The error of a store, or of a catalog, says whether it is worth trying again.
+        raise [*unforeseen, *silent, *failed.values()][0]
     reasons = "; ".join(f"{what}: {error}" for what, error in failed.items())
     raise FenceError(
         f"{len(failed)} steps have failed ({reasons})",

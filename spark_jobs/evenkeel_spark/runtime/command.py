@@ -21,6 +21,7 @@ from evenkeel_spark.runtime.attached import lost
 from evenkeel_spark.runtime.session import session
 from evenkeel_spark.tables.delta.commits import CONFLICTS
 from evenkeel_spark.tables.delta.filesystem import check_connectors, check_log_store, denied
+from evenkeel_spark.tables.iceberg.answers import unanswered
 from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
 from partitioning.errors import EvenkeelError, FenceError
 
@@ -120,6 +121,8 @@ def _known(error: Exception, table: Table | None) -> EvenkeelError | None:
         # Another writer won, so Delta has committed nothing of the losing write.
         first = str(error).strip().splitlines()[0]
         return FenceError(f"somebody else wrote at the same time ({first})", fix="Run it again")
+    if (silent := unanswered(error)) is not None:
+        return silent
     if isinstance(error, SPARK_ERRORS) and (why := denied(error)) is not None:
         return DeniedError("used", why, table.spec.table if table else None)
     return None

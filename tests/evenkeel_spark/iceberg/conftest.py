@@ -5,6 +5,8 @@ They need Iceberg's runtime, which there is for Spark 4.1 and not for 4.2: see `
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 
@@ -16,10 +18,12 @@ from pyspark.sql import functions as F
 
 from evenkeel_spark.jobs.bootstrap import bootstrap
 from tests.conftest import SEEN, SPEC, World, some_events
+from tests.support.iceberg.catalogs import CatalogServer, catalog_of, settle
 from tests.support.iceberg.stages import Stages
 
 EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
-CATALOG = "org.apache.iceberg.spark.SparkCatalog"
+#: Kind of the catalog of tests that do not choose one.
+ANY_KIND = os.environ.get("ICEBERG_CATALOG", "hadoop")
 
 
 def lake_in(spark: SparkSession, folder: Path) -> SparkSession:
@@ -27,9 +31,7 @@ def lake_in(spark: SparkSession, folder: Path) -> SparkSession:
     if EXTENSIONS not in spark.conf.get("spark.sql.extensions", ""):
         pytest.skip("Iceberg's runtime is not among Spark's jars: make iceberg")
     made = spark.newSession()
-    made.conf.set("spark.sql.catalog.lake", CATALOG)
-    made.conf.set("spark.sql.catalog.lake.type", "hadoop")
-    made.conf.set("spark.sql.catalog.lake.warehouse", str(folder / "lake"))
+    settle(made, folder)
     return made
 
 
@@ -58,8 +60,24 @@ def team_in(lake: SparkSession, folder: Path, events: pd.DataFrame, files: int =
 
 
 @pytest.fixture
-def lake(spark: SparkSession, tmp_path: Path) -> SparkSession:
+def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[CatalogServer | None]:
+    """Have a catalog of the kind that a test is parametrized by; yield its server, if it has one.
+
+    ICEBERG_CATALOG=jdbc, say, gives all other tests a catalog of that kind.
+    """
+    with catalog_of(tmp_path, getattr(request, "param", ANY_KIND)) as found:
+        yield found
+
+
+@pytest.fixture
+def lake(spark: SparkSession, tmp_path: Path, server: CatalogServer | None) -> SparkSession:
     return lake_in(spark, tmp_path)
+
+
+@pytest.fixture
+def as_jobs(lake: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the jobs have the session with the catalog."""
+    monkeypatch.setattr("evenkeel_spark.runtime.command.session", lambda name: lake)
 
 
 @pytest.fixture
@@ -68,7 +86,7 @@ def team(lake: SparkSession, tmp_path: Path) -> World:
 
 
 @pytest.fixture(scope="session")
-def stages(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Stages:
+def stages(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stages]:
     """Small tables at each stage of their life, to begin a case from: see `Stages`."""
     folder = tmp_path_factory.mktemp("stages")
     made = Stages(spark, folder / "now", folder / "kept", lake_in)
@@ -76,9 +94,10 @@ def stages(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Sta
     # Few days, so that there are few files.
     events["at"] = events["at"].dt.floor("14D") + (events["at"] - events["at"].dt.floor("1D"))
     (folder / "now").mkdir()
-    team_in(lake_in(spark, made.now), made.now, events, files=1)
-    made.keep("team")
-    return made
+    with catalog_of(made.now, ANY_KIND):
+        team_in(lake_in(spark, made.now), made.now, events, files=1)
+        made.keep("team")
+        yield made
 
 
 @pytest.fixture

@@ -20,20 +20,18 @@ from evenkeel_spark.jobs import (
 from evenkeel_spark.tables.iceberg.table import IcebergTable
 from partitioning.errors import FenceError, InputError
 from tests.conftest import World
+from tests.support.iceberg.catalogs import KINDS
 from tests.support.iceberg.tables import both, placed
 
 pytestmark = pytest.mark.spark
 
 
 @pytest.fixture
-def jobs(
-    spark: SparkSession, lake: SparkSession, team: World, monkeypatch: pytest.MonkeyPatch
-) -> World:
-    """Let the jobs have the session with the catalog."""
-    monkeypatch.setattr("evenkeel_spark.runtime.command.session", lambda name: lake)
+def jobs(as_jobs: None, team: World) -> World:
     return team
 
 
+@pytest.mark.parametrize("server", KINDS, indirect=True)
 def test_a_whole_life_by_the_jobs(lake: SparkSession, jobs: World) -> None:
     before, spec = both(lake), ["--spec", jobs.spec_path]
     assert adopt.main([*spec, "--dry-run"]) == 0

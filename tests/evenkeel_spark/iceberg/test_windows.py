@@ -17,6 +17,7 @@ from evenkeel_spark.windows.iceberg import making, merging
 from partitioning.errors import DamagedError, FenceError, InputError
 from tests.conftest import World
 from tests.evenkeel_spark.iceberg.conftest import lake_in
+from tests.support.iceberg.catalogs import KINDS
 from tests.support.iceberg.fed import NAMES, at, check, crash, day, one
 from tests.support.iceberg.stages import Crash
 from tests.support.iceberg.tables import planned
@@ -24,6 +25,7 @@ from tests.support.iceberg.tables import planned
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.parametrize("server", KINDS, indirect=True)
 def test_windows_give_what_pandas_gives_and_twice_is_once(lake: SparkSession, kept: World) -> None:
     check(lake, kept, day(8))
     assert not bootstrap(lake, kept.table, day(8))

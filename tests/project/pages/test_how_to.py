@@ -34,9 +34,9 @@ RUN += ("operate/leave", "first-table-s3", "clusters/s3", "engines/duckdb")
 RUN += ("engines/warehouses", "formats/iceberg")
 #: Pages that install the wheel, so their folder has it.
 WITH_WHEEL = ("operate/upgrade", "formats/iceberg")
-#: Pages that other tests run. One needs a cluster: tests/evenkeel_airflow/test_yarn.py. The other
-#: has programs in Java: tests/clients.
-ELSEWHERE = ("clusters/yarn", "engines/java")
+#: Pages that other tests run. One needs a cluster: tests/evenkeel_airflow/test_yarn.py. One has
+#: programs in Java: tests/clients. Tests of Iceberg tables take their settings from the third.
+ELSEWHERE = ("clusters/yarn", "engines/java", "formats/iceberg-catalogs")
 #: Page -> how its fences begin that no test runs. They want a container engine and Kubernetes.
 NOT_RUN = {"cluster": ["docker compose exec ", "metadata:"]}
 #: Page -> a section, and the variable without which it is left out: its program is not on PyPI.

@@ -21,6 +21,7 @@ from evenkeel.registry.state_view import slot_column as slot_column
 from evenkeel.spec.table_spec import CHANNEL, SLOT
 from evenkeel_spark.tables.delta.state import properties_sql
 from evenkeel_spark.tables.delta.write_session import active_session, own_session
+from evenkeel_spark.tables.iceberg.answers import unanswered
 from evenkeel_spark.tables.iceberg.commits import (
     FILES_SQL,
     SUMMARY,
@@ -60,7 +61,8 @@ class IcebergTable:
 
         Raises
         ------
-        SetupError : Spark has no such catalog
+        SetupError : Spark has no such catalog, or has wrong settings of it
+        UnreachableError : the catalog does not answer
         InputError : there is no such table, or it is of another format
         """
         catalog = self.name.partition(".")[0]
@@ -79,10 +81,12 @@ class IcebergTable:
             said = str(error).strip().splitlines()[0]
             if "TABLE_OR_VIEW_NOT_FOUND" in said or "SCHEMA_NOT_FOUND" in said:
                 raise InputError("there is no such table", self.name, "Correct the path") from error
+            if (silent := unanswered(error, self.name)) is not None:
+                raise silent from error
             raise SetupError(
-                f"its catalog does not answer ({said[:200]})",
+                f"Spark cannot open it ({said[:200]})",
                 self.name,
-                "See whether the catalog runs, and whether Spark's settings of it are right",
+                f"See whether Spark's settings of the catalog {catalog!r} are right",
             ) from error
         if found is None or str(found["data_type"]).lower() != "iceberg":
             raise InputError(

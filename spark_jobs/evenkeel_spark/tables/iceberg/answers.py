@@ -1,0 +1,45 @@
+"""Errors of an Iceberg catalog that does not answer, or has not said whether a commit came in."""
+
+from __future__ import annotations
+
+import re
+
+from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
+from partitioning.errors import UnreachableError
+
+#: Iceberg's exceptions for a catalog's server (rest) or database (jdbc) that fails.
+_FAILS = re.compile(
+    r"org\.apache\.iceberg\.(?:exceptions\.(?:RESTException|ServiceFailureException"
+    r"|ServiceUnavailableException|(?P<unknown>CommitStateUnknownException))"
+    r"|jdbc\.UncheckedSQLException)\b:? ?(?P<said>.*)"
+)
+_CAUSE = re.compile(r"^Caused by: (?:[\w$]+\.)*(\S.*)", re.MULTILINE)
+
+
+def unanswered(error: BaseException, where: str | None = None) -> UnreachableError | None:
+    """Return an error of Spark as one of ours, if a catalog did not answer; None: another error.
+
+    Parameters
+    ----------
+    where : name of the table
+    """
+    if not isinstance(error, SPARK_ERRORS):
+        return None
+    text = str(error)
+    if (found := _FAILS.search(text)) is None:
+        return None
+    # The innermost exception names the address, or what the database says.
+    causes = _CAUSE.findall(text)
+    said = (causes[-1] if causes else found["said"]).strip()[:200]
+    if found["unknown"]:
+        return UnreachableError(
+            f"its catalog has not said whether a commit came in ({said})",
+            where,
+            "Run this again: it looks at the table first, and does nothing twice",
+        )
+    return UnreachableError(
+        f"its catalog does not answer ({said})",
+        where,
+        "See whether the catalog runs, and whether Spark's settings of it are right; then run this "
+        "again",
+    )
