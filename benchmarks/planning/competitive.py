@@ -158,6 +158,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         f"{'set':36}"
         + "".join(f"{n:>16}" for n in ("good", "bad", "none", *DECIDED, "each window", "never"))
     )
+    means: list[Floats] = []
     for data in SETS:
         if not any(part in data.name for part in given.sets.split(",")):
             continue
@@ -168,12 +169,19 @@ def main(argv: Sequence[str] | None = None) -> None:
             continue
         for count in parse_channels(given.channels):
             rows = [ratios(salted(series, s), count) for s in range(1, given.hashes + 1)]
-            text = f"{data.name + f', N = {count}':36}"
-            for name in rows[0]:
-                values = np.array([r[name] for r in rows])
-                error = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
-                text += f"{values.mean():>8.2f} ±{error:<6.2f}"
-            print(text, flush=True)
+            values = np.array([list(r.values()) for r in rows])
+            means.append(values.mean(axis=0))
+            print(_line(f"{data.name}, N = {count}", values), flush=True)
+    if len(means) > 1:
+        print(_line(f"mean of {len(means)}", np.array(means)))
+
+
+def _line(name: str, values: Floats) -> str:
+    """Write a row's means over the first axis, with their standard errors."""
+    alone = np.full(values.shape[1], np.nan)
+    error = values.std(axis=0, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else alone
+    cells = zip(values.mean(axis=0), error, strict=True)
+    return f"{name:36}" + "".join(f"{mean:>8.2f} ±{one:<6.2f}" for mean, one in cells)
 
 
 if __name__ == "__main__":

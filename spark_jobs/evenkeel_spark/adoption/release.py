@@ -122,20 +122,11 @@ def _check_registry(
     known : the registry that the table names
     registry_lost : as in `release`
     """
+    check_not_kept(table, name, known, registry_lost)
+    if registry_lost:
+        return
     ours, path = table.registry, table.spec.state[name].path
     where, numbers = f"{name} ({path})", table.registry.numbers()
-    if known is not None and known != ours.url and keeps(known, path, where):
-        raise InputError(
-            f"was adopted with registry {known}, which keeps it; the spec has {ours.url}",
-            where,
-            "Correct `registry` in the spec",
-        )
-    if registry_lost:
-        if numbers:
-            raise InputError(
-                "has epochs: it is not lost", ours.url, "Release without --registry-lost"
-            )
-        return
     if not (existing := constraints.our_constraints(spark, path)):
         return
     if not numbers:
@@ -151,6 +142,30 @@ def _check_registry(
             where,
             f"Let the run end, or {constraints.mend(table.spec.table)}; then release",
         )
+
+
+def check_not_kept(table: Table, name: str, known: str | None, registry_lost: bool) -> None:
+    """Refuse a table that a registry keeps which is not the spec's.
+
+    Parameters
+    ----------
+    known : the registry that the table names
+    registry_lost : as in `release`
+
+    Raises
+    ------
+    InputError : another registry keeps it, or that of the spec is not lost
+    """
+    ours, path = table.registry, table.spec.state[name].path
+    where = f"{name} ({path})"
+    if known is not None and known != ours.url and keeps(known, path, where):
+        raise InputError(
+            f"was adopted with registry {known}, which keeps it; the spec has {ours.url}",
+            where,
+            "Correct `registry` in the spec",
+        )
+    if registry_lost and ours.numbers():
+        raise InputError("has epochs: it is not lost", ours.url, "Release without --registry-lost")
 
 
 def keeps(url: str, path: str, where: str) -> bool:

@@ -10,11 +10,11 @@ from pyspark.sql import SparkSession
 from evenkeel.registry.files.records import ReleaseRecord
 from evenkeel.spec.table_spec import CHANNEL, SLOT, TableSpec
 from evenkeel.table import Table
-from evenkeel_spark.adoption.release import made_by_us
+from evenkeel_spark.adoption.release import check_not_kept, made_by_us
 from evenkeel_spark.iceberg.placing import slot_name
 from evenkeel_spark.migration.fence import crash_point
 from evenkeel_spark.runtime.command import say
-from evenkeel_spark.tables.delta.state import BEFORE_PROPERTY, TABLE_PROPERTY
+from evenkeel_spark.tables.delta.state import BEFORE_PROPERTY, REGISTRY_PROPERTY, TABLE_PROPERTY
 from evenkeel_spark.tables.iceberg.checks import check_no_run_moves, check_registry, iceberg_table
 from evenkeel_spark.tables.iceberg.table import BRANCHES, IcebergTable
 from evenkeel_spark.tables.membership import table_in_errors
@@ -38,7 +38,7 @@ def release(
     drop_columns : take slot and channel out, too. Iceberg writes no rows for that. On a table with
         other partition fields, channel stays as an optional column
     dry_run : say what would be done; change nothing
-    registry_lost : release a table of another registry, too
+    registry_lost : release a table of a registry that is lost for good, too
 
     Returns
     -------
@@ -46,7 +46,7 @@ def release(
 
     Raises
     ------
-    InputError : a table is another spec's
+    InputError : a table is another spec's or another registry's
     FenceError : a rebalance is under way
     """
     spec, registry = table.spec, table.registry
@@ -58,8 +58,10 @@ def release(
     for name, one in found.items():
         properties = one.properties()
         owner = properties.get(TABLE_PROPERTY)
-        if owner == spec.table and not registry_lost:
-            check_registry(spec, name, properties)
+        if owner == spec.table:
+            check_not_kept(table, name, properties.get(REGISTRY_PROPERTY), registry_lost)
+            if not registry_lost:
+                check_registry(spec, name, properties)
         if owner not in (None, spec.table):
             raise InputError(
                 f"is a table of {owner!r}", table_in_errors(spec, name), "Correct the spec"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -15,7 +17,7 @@ from evenkeel_spark.iceberg.repair import repair
 from evenkeel_spark.iceberg.roll_back import roll_back
 from evenkeel_spark.iceberg.verify import verify
 from evenkeel_spark.tables.iceberg.table import IcebergTable
-from partitioning.errors import FenceError
+from partitioning.errors import FenceError, InputError
 from tests.conftest import World
 from tests.support.iceberg.tables import both, placed, planned
 
@@ -77,6 +79,32 @@ def test_rows_that_the_team_took_out_after_the_claim_stay_out(
     roll_back(lake, migration)
     assert team.table.epoch().number == 1
     assert both(lake) == expected and placed(lake, team)
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_table_of_a_live_registry_is_not_released(
+    lake: SparkSession, team: World, lost: bool
+) -> None:
+    adopt(lake, team.table)
+    moved = team.respec(registry="another")
+    with pytest.raises(InputError, match="was adopted with registry .*registry, which keeps it"):
+        release(lake, moved.table, registry_lost=lost)
+    team.respec(registry="registry")
+    with pytest.raises(InputError, match="has epochs: it is not lost"):
+        release(lake, team.table, registry_lost=True)
+    shutil.rmtree(team.folder / "registry")
+    assert release(lake, team.table, registry_lost=True) == ["orders", "profiles"]
+
+
+def test_main_may_follow_in_the_last_try(
+    lake: SparkSession, team: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    adopt(lake, team.table)
+    migration = planned(lake, team, "r1", capacities=(1, 1, 1, 0.3))
+    migrate(lake, migration)
+    monkeypatch.setattr(publishing, "MOVES_AGAIN", 1)
+    verify(lake, migration)
+    assert team.table.epoch().number == 1
 
 
 def test_a_snapshot_of_a_new_registry_has_the_newest_rows(lake: SparkSession, team: World) -> None:

@@ -45,6 +45,20 @@ def test_the_page_of_split_keys_gives_the_same_sum() -> None:
     assert " ".join(found[1].split()) in " ".join(told_merges()[0].split())
 
 
+def test_a_writer_with_legacy_casts_loses_the_sum_as_the_page_says(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    writer = spark.newSession()
+    writer.conf.set("spark.sql.storeAssignmentPolicy", "LEGACY")
+    path, most = str(tmp_path / "sales"), Decimal(10**20 - 1).scaleb(-2)
+    rows = writer.createDataFrame([("a", most)], "product string, units decimal(20,2)")
+    rows = rows.selectExpr("*", "0 AS channel", "1 AS slot")
+    rows.write.format("delta").save(path)
+    rows.withColumn("split", F.lit(False)).createOrReplaceTempView("batch")
+    writer.sql(told_merges()[0].replace("INTO sales", f"INTO delta.`{path}`"))
+    assert [r["units"] for r in writer.read.format("delta").load(path).collect()] == [None]
+
+
 #: Type, digits of the greatest value, scale, and whether the page has it cast first.
 WRITERS = [
     ("bigint", None, 0, False),
