@@ -12,7 +12,8 @@ help: ## list these targets
 
 setup: .venv/.installed .jars/.ready ## install all that is needed into this folder (once)
 
-.venv/.installed: requirements.lock pyproject.toml setup/python.sh
+# evenkeel/__init__.py has the version, which pip notes where it installs.
+.venv/.installed: requirements.lock pyproject.toml evenkeel/__init__.py setup/python.sh
 	@setup/python.sh
 	@touch $@
 

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from evenkeel.table import Table, open_table
     from partitioning.function.function import PartitioningFunction
 
-__version__ = "0.1.0"
+#: Between releases that of the next one, with .dev0: a wheel from main is not taken for a release.
+__version__ = "0.2.0.dev0"
 
 __all__ = ["Epoch", "PartitioningFunction", "Snapshot", "Table", "__version__", "open_table"]
 

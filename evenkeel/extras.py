@@ -14,6 +14,7 @@ TESTED_PYTHON = ("3.11", "3.12", "3.13")
 TESTED_SPARK = ("4.0", "4.1", "4.2")
 TESTED_DELTA = ("4.4",)
 TESTED_AIRFLOW = ("3.1", "3.2", "3.3")
+TESTED_ICEBERG = ("1.12",)
 
 #: Distribution -> (major, minor) of the first release that has what DAGs and jobs need.
 MIN_RELEASES = {"pyspark": (4, 0), "apache-airflow": (3, 1), "delta-spark": (4, 0)}
@@ -63,28 +64,27 @@ def check_airflow(found: str | None) -> None:
         )
 
 
-def check_one_pyspark(file: str) -> None:
+def check_one_pyspark() -> None:
     """Refuse a PySpark whose files are of two versions, from pyspark and from pyspark-client.
 
-    A PySpark that spark-submit brings from elsewhere has files of its own, and passes.
-
-    Parameters
-    ----------
-    file : path of the imported package's `__init__.py`
+    A PySpark that spark-submit brings from elsewhere has files of its own, and passes. This imports
+    nothing of PySpark: of two versions mixed, its import may fail.
 
     Raises
     ------
     SetupError : names both versions
     """
     spark, client = installed("pyspark"), installed("pyspark-client")
-    if spark is None or client in (None, spark):
+    found = find_spec("pyspark")
+    if spark is None or client in (None, spark) or found is None or found.origin is None:
         return
-    if Path(str(metadata.distribution("pyspark").locate_file("pyspark"))) == Path(file).parent:
+    folder = Path(found.origin).parent
+    if Path(str(metadata.distribution("pyspark").locate_file("pyspark"))) == folder:
         both = f"pyspark=={spark} pyspark-client=={spark}"
         raise SetupError(
             f"expected one version of PySpark, found pyspark {spark} and pyspark-client {client}, "
             "which write the same files",
-            str(Path(file).parent),
+            str(folder),
             f"Run: pip install --force-reinstall --no-deps {both}",
         )
 
@@ -93,6 +93,12 @@ def delta_package(spark: str) -> str:
     """Return the Maven coordinates of Delta's jars for a version of Spark."""
     series = ".".join(spark.split(".")[:2])
     return f"io.delta:delta-spark_{series}_2.13:{TESTED_DELTA[-1]}.0"
+
+
+def iceberg_package(spark: str) -> str:
+    """Return the Maven coordinates of Iceberg's runtime for a version of Spark."""
+    series = ".".join(spark.split(".")[:2])
+    return f"org.apache.iceberg:iceberg-spark-runtime-{series}_2.13:{TESTED_ICEBERG[-1]}.0"
 
 
 def require_packages(extra: str, *modules: str) -> None:

@@ -29,6 +29,13 @@ def repair(
             "--registry-older", help="give up epochs of the tables that the registry does not have"
         ),
     ] = False,
+    undo_window: Annotated[
+        bool,
+        typer.Option(
+            "--undo-window",
+            help="first take back a window that was added to other rows than it had seen",
+        ),
+    ] = False,
 ) -> None:
     """Bring a table's state to its current epoch.
 
@@ -37,6 +44,7 @@ def repair(
     """
     open_table(table)
     flags = {"--dry-run": dry_run, "--registry-older": registry_older}
+    flags["--undo-window"] = undo_window
     asked = ["--spec", table, *(name for name, given in flags.items() if given)]
     raise typer.Exit(submit("repair", asked, environment()))
 

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
-from evenkeel.extras import require_packages
+from evenkeel.extras import check_one_pyspark, installed, require_packages
 from evenkeel.registry.consistent_read import (
     EXPIRED,
     TOO_OLD,
@@ -156,6 +156,7 @@ _asked: WeakSet[SparkSession] = WeakSet()
 def _session(given: SparkSession | None = None) -> SparkSession:
     """Return the session that is given, or the active one; warn of a server that differs."""
     require_packages("spark", "pyspark")
+    check_one_pyspark()
     import pyspark
     from pyspark.sql import SparkSession
 
@@ -166,9 +167,12 @@ def _session(given: SparkSession | None = None) -> SparkSession:
         _asked.add(spark)
         client, server = pyspark.__version__, spark.version
         if client.split(".")[:2] != server.split(".")[:2]:
+            # Both distributions write the folder pyspark.
+            mine = [n for n in ("pyspark", "pyspark-client") if installed(n)] or ["pyspark-client"]
+            wanted = " ".join(f"{name}=={server}" for name in mine)
             warnings.warn(
                 f"expected one version of Spark, found PySpark {client} and Spark {server} on the "
-                f"Spark Connect server. Run: pip install pyspark-client=={server}",
+                f"Spark Connect server. Run: pip install {wanted}",
                 stacklevel=3,
             )
     return spark

@@ -33,7 +33,8 @@ from evenkeel.backtest.scoring import expected_profile, learn_window, sketch_of
 from evenkeel.backtest.windows import Series, salted
 from evenkeel.spec.table_spec import TableSpec
 from partitioning.function.function import DEFAULT_SLOTS, PartitioningFunction, numbered_channels
-from partitioning.planning.decide import Policy, aim_for, decide
+from partitioning.planning.aims import aim_for
+from partitioning.planning.decide import Policy, decide
 from partitioning.strategies.frontier.strategy import frontier
 from partitioning.workload.metrics import imbalance, moved_shares
 from partitioning.workload.profile import Floats, Sketch
@@ -115,8 +116,8 @@ def decided(
         the next window; "stale": the first window
     """
     fields, owners = TableSpec.model_fields, plans[0].channels
-    days, decay, trigger, asked, horizon = (
-        fields[name].default for name in ("window", "decay", "trigger", "max_imbalance", "horizon")
+    days, decay, trigger, horizon = (
+        fields[name].default for name in ("window", "decay", "trigger", "horizon")
     )
     now, total = 0, 0.0
     seen: deque[Sketch] = deque(maxlen=days)
@@ -127,7 +128,7 @@ def decided(
         if forecasts == "decide":
             seen.append(sketch_of(profile, window))
             profile = expected_profile(profile, list(seen), decay, plans[now])
-        policy = Policy(trigger, max(asked or 1, aim_for(profile, plans[now], owners)), horizon)
+        policy = Policy(trigger, aim_for(profile, plans[now], owners), horizon)
         if now < t and decide(profile, plans[now], owners, policy).rebalance:
             total, now = total + float(moves[now, t]), t
         total += float(each[t, now])

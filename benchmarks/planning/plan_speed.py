@@ -12,7 +12,8 @@ import time
 import numpy as np
 
 from partitioning.function.function import numbered_channels
-from partitioning.planning.decide import Policy, aim_for, decide
+from partitioning.planning.aims import aim_for
+from partitioning.planning.decide import Policy, decide
 from partitioning.planning.plan import Plan, make_plan
 from partitioning.strategies.hashing import uniform
 from partitioning.streams.zipf_stream import KEY, hashed_keys, zipf

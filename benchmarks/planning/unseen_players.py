@@ -18,7 +18,8 @@ from evenkeel.backtest.windows import Series
 from evenkeel.spec.table_spec import TableSpec
 from partitioning.function.function import DEFAULT_SLOTS, numbered_channels
 from partitioning.function.hashing import Hashes
-from partitioning.planning.decide import Policy, aim_for, decide
+from partitioning.planning.aims import aim_for
+from partitioning.planning.decide import Policy, decide
 from partitioning.strategies.frontier.strategy import frontier
 from partitioning.workload.forecast import DECAYS, Decay
 from partitioning.workload.metrics import imbalance, moved_shares
@@ -89,8 +90,7 @@ def play_spec(series: Series, channels: int, decay: Decay) -> Result:
     decay : the spec's
     """
     fields = TableSpec.model_fields
-    names = ("window", "trigger", "max_imbalance", "horizon")
-    days, trigger, asked, horizon = (fields[name].default for name in names)
+    days, trigger, horizon = (fields[name].default for name in ("window", "trigger", "horizon"))
     owners, function, found = numbered_channels(channels), None, []
     seen: deque[Sketch] = deque(maxlen=days)
     for window, unseen in pairwise(series.windows):
@@ -99,7 +99,7 @@ def play_spec(series: Series, channels: int, decay: Decay) -> Result:
         seen.append(sketch_of(learned, window))
         before, began = function, time.process_time()
         profile = expected_profile(learned, list(seen), decay, before)
-        aim = max(asked or 1, aim_for(profile, before, owners))
+        aim = aim_for(profile, before, owners)
         policy = Policy(trigger, aim, horizon)
         if before is None or decide(profile, before, owners, policy).rebalance:
             function = frontier(profile, before, owners, max_imbalance=aim)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import airflow.sdk
+
 try:
     from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 except ImportError:  # Airflow 3.1
@@ -12,7 +14,16 @@ try:
 except ImportError:  # Airflow 3.1
     PartitionedAssetTimetable = None
 
-__all__ = ["AirflowFailException", "AirflowSkipException", "PartitionedAssetTimetable", "gauge"]
+__all__ = [
+    "REMEMBERS_DRIVERS",
+    "AirflowFailException",
+    "AirflowSkipException",
+    "PartitionedAssetTimetable",
+    "gauge",
+]
+
+#: Whether Airflow keeps the id of a driver over the tries of its task: since 3.3.
+REMEMBERS_DRIVERS = hasattr(airflow.sdk, "ResumableJobMixin")
 
 
 def gauge(name: str, value: float) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,13 +24,14 @@ from evenkeel.spec.parts import Partitions
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel_airflow import adoption_dags, table_dags
 from evenkeel_airflow.notifiers import attach
+from evenkeel_airflow.operators.defaults import check_default_args
 from partitioning.errors import EvenkeelError, InputError, SetupError
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseNotifier
 
 #: Prefix of a DAG's id -> what builds it.
-DAG_BUILDERS: dict[str, Callable[[TableSpec, str], DAG | None]] = {
+DAG_BUILDERS: dict[str, Callable[[TableSpec, str, Mapping[str, Any]], DAG | None]] = {
     "rebalance": table_dags.rebalance,
     "roll_back": table_dags.roll_back,
     "maintain": table_dags.maintain,
@@ -48,6 +49,7 @@ def load_tables(
     namespace: dict[str, Any],
     folder: str | Path | None = None,
     notifiers: Sequence[BaseNotifier] = (),
+    default_args: Mapping[str, Any] | None = None,
 ) -> None:
     """Put the DAGs of every table spec of a folder into a DAG file's namespace.
 
@@ -63,18 +65,23 @@ def load_tables(
     folder : where the specs are; default: `$EVENKEEL_TABLES`, or `tables` in the section
         `[evenkeel]` of Airflow's configuration
     notifiers : Airflow calls them if a plan waits for approval, and if a gate fails
+    default_args : of all tasks of these DAGs, such as `retries`, `owner`, `pool`, `queue` and
+        `on_failure_callback`. Spark jobs take those of `SparkSubmitOperator`, too, such as
+        `conn_id`. Ours: `retries` 2, `retry_delay` 30 seconds
 
     Raises
     ------
     SetupError : there is no such folder
+    InputError : `default_args` has a name that no task takes, or that is not a team's to set
     """
     place = _checked(folder)
+    check_default_args(default_args or {}, "load_tables")
     wanted = get_parsing_context().dag_id
     for path, spec in _specs(place, wanted):
         for kind, build in DAG_BUILDERS.items():
             if wanted not in (None, name := f"{kind}_{spec.table}"):
                 continue
-            if (dag := build(spec, str(path))) is not None:
+            if (dag := build(spec, str(path), default_args or {})) is not None:
                 attach(notifiers, dag.tasks if notifiers else ())
                 namespace[name] = dag
 

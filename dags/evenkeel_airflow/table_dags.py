@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import DAG, Asset, AssetAll, Param, TriggerRule, XComArg
 from pendulum import datetime
@@ -13,23 +14,20 @@ from evenkeel.spec.table_spec import TableSpec
 from evenkeel_airflow import operators as op
 from evenkeel_airflow import tasks
 from evenkeel_airflow.airflow_versions import PartitionedAssetTimetable
+from evenkeel_airflow.operators.defaults import of_dag
 from evenkeel_airflow.params import SAFETY, dry_run_param, rebalance_params, switch
 
 if TYPE_CHECKING:
     from airflow.sdk.bases.timetable import BaseTimetable
 
 THIS_RUN = "{{ run_id }}"
-#: In a template: the day after that of the run's partition; empty if the run has no partition.
-AFTER_PARTITION = (
-    "(macros.ds_add((dag_run.partition_key | default('', true))[:10], 1) "
-    "if dag_run.partition_key | default('', true) else '')"
-)
 
 
 def table_dag(
     kind: str,
     spec: TableSpec,
     about: str,
+    defaults: Mapping[str, Any],
     schedule: str | list[Asset] | BaseTimetable | timedelta | None = None,
     params: dict[str, Param] | None = None,
 ) -> DAG:
@@ -39,6 +37,7 @@ def table_dag(
     ----------
     kind : what its id begins with
     about : its description
+    defaults : a team's `default_args`
     schedule : None: it runs when asked
     """
     return DAG(
@@ -46,6 +45,7 @@ def table_dag(
         description=about,
         schedule=schedule,
         params=params,
+        default_args=of_dag(defaults),
         tags=["evenkeel", spec.table],
         start_date=datetime(2024, 1, 1),
         catchup=False,
@@ -60,10 +60,10 @@ def switches(*names: str) -> dict[str, str]:
     }
 
 
-def rebalance(spec: TableSpec, file: str) -> DAG:
+def rebalance(spec: TableSpec, file: str, defaults: Mapping[str, Any]) -> DAG:
     """Build the DAG that learns, decides, plans, asks, moves, checks and publishes."""
     about = f"Keep {spec.table} even over its channels"
-    with table_dag("rebalance", spec, about, schedule_of(spec.schedule)) as dag:
+    with table_dag("rebalance", spec, about, defaults, schedule_of(spec.schedule)) as dag:
         whole_rebalance(spec, file)
     # Only now: each new task copies the params that its DAG has by then, which takes longer than
     # all else here. A run gives a task the DAG's params anyway.
@@ -88,10 +88,10 @@ def schedule_of(
     return PartitionedAssetTimetable(assets=assets)
 
 
-def roll_back(spec: TableSpec, file: str) -> DAG:
+def roll_back(spec: TableSpec, file: str, defaults: Mapping[str, Any]) -> DAG:
     """Build the DAG that goes back to an earlier epoch's placement, through the same gates."""
     about = f"Bring {spec.table} back to the placement of an earlier epoch"
-    with table_dag("roll_back", spec, about) as dag:
+    with table_dag("roll_back", spec, about, defaults) as dag:
         planned = tasks.plan_rollback(file)
         learn(file) >> planned
         carry_out_tasks(spec, file, planned)
@@ -102,15 +102,15 @@ def roll_back(spec: TableSpec, file: str) -> DAG:
     return dag
 
 
-def maintain(spec: TableSpec, file: str) -> DAG:
+def maintain(spec: TableSpec, file: str, defaults: Mapping[str, Any]) -> DAG:
     """Build the DAG that compacts the state tables and removes files that no epoch needs."""
     about = f"Compact and clean the state tables of {spec.table}"
-    with table_dag("maintain", spec, about, "@weekly") as dag:
+    with table_dag("maintain", spec, about, defaults, "@weekly") as dag:
         op.SparkJob(task_id="maintain", job="maintain", arguments={"--spec": file})
     return dag
 
 
-def repair(spec: TableSpec, file: str) -> DAG:
+def repair(spec: TableSpec, file: str, defaults: Mapping[str, Any]) -> DAG:
     """Build the DAG that brings the state tables back to the current epoch.
 
     Use it after a migration that broke off, or after changes by hand.
@@ -119,7 +119,7 @@ def repair(spec: TableSpec, file: str) -> DAG:
     params = dry_run_param("Show what is wrong and what repair would do; change nothing.")
     older = "Give up epochs of the tables that the registry does not have. Look at a dry run first."
     params["registry_older"] = switch("Registry is older", older, section=SAFETY)
-    with table_dag("repair", spec, about, params=params) as dag:
+    with table_dag("repair", spec, about, defaults, params=params) as dag:
         op.Repair(
             task_id="repair",
             others=[f"{kind}_{spec.table}" for kind in ("rebalance", "roll_back", "watch")],
@@ -128,7 +128,7 @@ def repair(spec: TableSpec, file: str) -> DAG:
     return dag
 
 
-def apply(spec: TableSpec, file: str) -> DAG | None:
+def apply(spec: TableSpec, file: str, defaults: Mapping[str, Any]) -> DAG | None:
     """Build the DAG that folds a window of events into the state tables, by hand.
 
     None: the tables are the team's own, which its own jobs write. For a schedule, put the operator
@@ -145,7 +145,7 @@ def apply(spec: TableSpec, file: str) -> DAG | None:
         for name, day in days.items()
     }
     about = f"Fold a window of events into the state tables of {spec.table}"
-    with table_dag("apply", spec, about, params=params) as dag:
+    with table_dag("apply", spec, about, defaults, params=params) as dag:
         op.ApplyWindow(
             task_id="apply_window",
             spec=file,
@@ -155,7 +155,7 @@ def apply(spec: TableSpec, file: str) -> DAG | None:
     return dag
 
 
-def watch(spec: TableSpec, file: str) -> DAG | None:
+def watch(spec: TableSpec, file: str, defaults: Mapping[str, Any]) -> DAG | None:
     """Build the DAG that looks at the newest micro-batch; None if the spec has no watch.
 
     Its plans pass the same gates as any other plan. A timedelta schedule names runs by the moment,
@@ -164,7 +164,7 @@ def watch(spec: TableSpec, file: str) -> DAG | None:
     if spec.watch is None:
         return None
     about = f"Watch {spec.table} for skew within the day"
-    with table_dag("watch", spec, about, timedelta(minutes=spec.watch.every)) as dag:
+    with table_dag("watch", spec, about, defaults, timedelta(minutes=spec.watch.every)) as dag:
         looked = op.Watch(
             task_id="watch",
             others=[f"{kind}_{spec.table}" for kind in ("rebalance", "roll_back")],
@@ -184,13 +184,16 @@ def whole_rebalance(spec: TableSpec, file: str) -> None:
     carry_out_tasks(spec, file, planned)
 
 
-def learn(file: str) -> op.SparkJob:
+def learn(file: str) -> op.Learn:
     """Create the task that learns a profile; every plan starts from one."""
     # By get: the DAG of a task group need not have these Params.
-    end = f"{{{{ params.get('window_end') or {AFTER_PARTITION} }}}}"
-    relearn = "{{ 'yes' if params.get('relearn') else '' }}"
-    arguments = {"--spec": file, "--run": THIS_RUN, "--end": end, "--relearn": relearn}
-    return op.SparkJob(task_id="learn", job="learn", arguments=arguments)
+    arguments = {
+        "--spec": file,
+        "--run": THIS_RUN,
+        "--end": "{{ params.get('window_end') or '' }}",
+        "--relearn": "{{ 'yes' if params.get('relearn') else '' }}",
+    }
+    return op.Learn(task_id="learn", arguments=arguments)
 
 
 def carry_out_tasks(spec: TableSpec, file: str, planned: XComArg) -> None:

@@ -10,6 +10,7 @@ from airflow.sdk import TaskGroup
 
 from evenkeel.spec.loading import load_spec
 from evenkeel_airflow.notifiers import attach
+from evenkeel_airflow.operators.defaults import check_default_args, of_group
 from evenkeel_airflow.table_dags import whole_rebalance
 from partitioning.errors import InputError
 
@@ -24,6 +25,10 @@ class RebalanceTaskGroup(TaskGroup):
     The group takes the Params of `rebalance_TABLE` that the DAG has, such as `dry_run`, and the
     spec's values for the others. The spec's schedule does not count: the DAG has its own.
 
+    The tasks take the `default_args` of the group, else those of the DAG, such as `retries` and
+    `pool`. Three of the DAG do not count, because the tasks need each other's outcomes and results:
+    `trigger_rule`, `do_xcom_push` and `multiple_outputs`.
+
     Parameters
     ----------
     spec : path of the table's spec
@@ -32,7 +37,8 @@ class RebalanceTaskGroup(TaskGroup):
 
     Raises
     ------
-    InputError : the spec is wrong, names every wrong field; or `prefix_group_id` is false
+    InputError : the spec is wrong, which names every wrong field; `prefix_group_id` is false; or
+        the group's own `default_args` have a name that no team may set
     """
 
     def __init__(
@@ -48,8 +54,10 @@ class RebalanceTaskGroup(TaskGroup):
                 type(self).__name__,
                 "Leave it out: the tasks find each other by the group's name in their ids",
             )
+        check_default_args(kwargs.get("default_args") or {}, type(self).__name__)
         found = load_spec(spec)
         super().__init__(group_id=group_id or f"rebalance_{found.table}", **kwargs)
+        self.default_args = of_group(self.dag.default_args, self.default_args)
         with self:
             whole_rebalance(found, str(Path(spec).resolve()))
         attach(notifiers, self.iter_tasks())

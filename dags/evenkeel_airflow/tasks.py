@@ -1,6 +1,7 @@
 """The steps between Spark jobs as Airflow tasks: decide, plan, publish, report.
 
 Every scheduler loop parses this module. Each task therefore imports what it needs when it runs.
+Retries are those of the DAG or task group, as its `default_args` have them.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from evenkeel_airflow.airflow_versions import (
     AirflowSkipException,
     gauge,
 )
-from evenkeel_airflow.operators import RETRIES, one_line, run_name, task_states
+from evenkeel_airflow.operators import one_line, run_name, task_states
 
 if TYPE_CHECKING:
     from evenkeel.spec.run_params import Params
@@ -35,7 +36,7 @@ def run_params(ti: Any, params: Any) -> Params:
     return Params.of({n: v for n, v in params.items() if not grouped or n in Params.model_fields})
 
 
-@task(**RETRIES)
+@task
 def decide(spec: str, *, ti: Any = None, params: Any = None) -> dict[str, Any]:
     """Decide whether to rebalance, and why; return the decision as JSON values."""
     from evenkeel.pipeline import steps
@@ -46,7 +47,7 @@ def decide(spec: str, *, ti: Any = None, params: Any = None) -> dict[str, Any]:
     return decision.to_dict()
 
 
-@task(**RETRIES)
+@task
 def plan(spec: str, decision: Mapping[str, Any], *, ti: Any = None, params: Any = None) -> str:
     """Plan the next epoch and return the plan's digest; skip if decide said no, with its reason."""
     from evenkeel.pipeline import steps
@@ -57,7 +58,7 @@ def plan(spec: str, decision: Mapping[str, Any], *, ti: Any = None, params: Any 
         return steps.plan(spec, folder(spec, ti), run_params(ti, params))
 
 
-@task(task_id="plan", **RETRIES)
+@task(task_id="plan")
 def plan_rollback(spec: str, *, ti: Any = None, params: Any = None) -> str:
     """Plan the way back to an earlier epoch and return the plan's digest."""
     from evenkeel.pipeline import steps
@@ -67,7 +68,7 @@ def plan_rollback(spec: str, *, ti: Any = None, params: Any = None) -> str:
         return steps.plan_rollback(spec, folder(spec, ti), int(params["epoch"]), dry_run=dry_run)
 
 
-@task(task_id="plan", **RETRIES)
+@task(task_id="plan")
 def plan_watch(spec: str, *, ti: Any = None) -> str:
     """Plan what the watch decided and return the plan's digest.
 
@@ -87,7 +88,7 @@ def asset(table: str) -> Asset:
     return Asset(f"evenkeel://{table}")
 
 
-@task(**RETRIES)
+@task
 def publish(spec: str, table: str, *, ti: Any = None, outlet_events: Any = None) -> int:
     """Make the plan's function the current epoch and return its number."""
     from evenkeel.pipeline import steps
@@ -98,7 +99,7 @@ def publish(spec: str, table: str, *, ti: Any = None, outlet_events: Any = None)
     return number
 
 
-@task(trigger_rule=TriggerRule.ALL_DONE, **RETRIES)
+@task(trigger_rule=TriggerRule.ALL_DONE)
 def report(spec: str, *, ti: Any = None) -> str | None:
     """Render the run's page, however the run went, and return the page's path.
 

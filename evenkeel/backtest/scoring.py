@@ -26,7 +26,7 @@ from evenkeel.backtest.windows import Series, Window, salted
 from partitioning.errors import InputError
 from partitioning.function.function import DEFAULT_SLOTS, PartitioningFunction, numbered_channels
 from partitioning.function.hashing import Hashes
-from partitioning.planning.decide import aim_for
+from partitioning.planning.aims import aim_for
 from partitioning.strategies.options import check_options
 from partitioning.workload.bounds import floor
 from partitioning.workload.forecast import Decay, forecast

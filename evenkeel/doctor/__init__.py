@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 
@@ -29,3 +31,17 @@ class Finding:
     def to_dict(self) -> dict[str, str]:
         """Return JSON values."""
         return {**asdict(self), "status": str(self.status)}
+
+
+def of_series(what: str, said: str, found: str, tested: Sequence[str], fix: str) -> Finding:
+    """Judge a version by the series that were tested: it is ok, or a warning.
+
+    Parameters
+    ----------
+    said : the version as the table shows it
+    found : the version
+    tested : series, such as 4.1
+    """
+    if any(re.match(re.escape(series) + r"\b", found) for series in tested):
+        return Finding(what, Status.ok, said)
+    return Finding(what, Status.warning, f"{said}, tested: {', '.join(tested)}", fix)

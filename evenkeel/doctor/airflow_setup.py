@@ -12,7 +12,8 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,10 @@ from evenkeel.doctor import Finding, Status
 from evenkeel.submit import RM_ADDRESS
 
 _LINES = "from evenkeel_airflow import load_tables; load_tables(globals(), '/opt/tables')"
+#: Function of ours -> position and keyword of its argument that names specs.
+_CALLS = {"load_tables": (1, "folder"), "RebalanceTaskGroup": (0, "spec")}
+#: Class of the bundles that are a folder of this machine.
+_LOCAL_BUNDLE = "LocalDagBundle"
 #: Seconds for one answer of the `airflow` command, which first imports Airflow.
 MAX_ANSWER_SECONDS = 120
 _CONNECTION = "spark_default"
@@ -35,9 +40,10 @@ def look_at_airflow() -> Iterator[Finding]:
         fix = "Run `airflow config get-value core dags_folder` and correct what it says"
         yield Finding("the airflow command", Status.wrong, said, fix)
         return
-    yield dags_folder(said)
+    found = list(bundles(said))
+    yield from dags(found)
     plugins = setting("core", "plugins_folder")
-    yield from hidden_name(said, plugins)
+    yield from hidden_name(*(b.folder for b in found), plugins)
     yield plugin(plugins)
     yield from connection()
 
@@ -47,19 +53,25 @@ def ask_airflow(*arguments: str) -> tuple[int | None, str]:
 
     The code is None if there is no such command or no answer; the text then says why.
     """
+    code, lines = answer_lines(*arguments)
+    return code, lines[-1] if lines else ""
+
+
+def answer_lines(*arguments: str) -> tuple[int | None, list[str]]:
+    """Do as `ask_airflow`, and return all lines."""
     airflow = airflow_program()
     if airflow is None:
-        return None, "there is no `airflow` beside this Python or on PATH"
+        return None, ["there is no `airflow` beside this Python or on PATH"]
     try:
         done = subprocess.run(
             [airflow, *arguments], capture_output=True, text=True, timeout=MAX_ANSWER_SECONDS
         )
     except subprocess.TimeoutExpired:
-        return None, f"{airflow} did not answer within {MAX_ANSWER_SECONDS} seconds"
+        return None, [f"{airflow} did not answer within {MAX_ANSWER_SECONDS} seconds"]
     except OSError as error:
-        return None, f"{airflow} cannot be run ({error})"
-    lines = (done.stdout if done.returncode == 0 else done.stderr or done.stdout).strip()
-    return done.returncode, lines.splitlines()[-1] if lines else ""
+        return None, [f"{airflow} cannot be run ({error})"]
+    said = done.stdout if done.returncode == 0 else done.stderr or done.stdout
+    return done.returncode, said.strip().splitlines()
 
 
 def setting(section: str, key: str) -> str | None:
@@ -73,16 +85,57 @@ def airflow_program() -> str | None:
     return shutil.which("airflow", path=str(Path(sys.executable).parent)) or shutil.which("airflow")
 
 
-def dags_folder(folder: str) -> Finding:
-    """Judge whether some file in Airflow's DAGs folder loads the tables."""
-    what = "Airflow's DAGs folder"
-    if not Path(folder).is_dir():
-        fix = "Create it, or correct core.dags_folder"
-        return Finding(what, Status.wrong, f"{folder}: there is no such folder", fix)
-    for file, _ in _loaders(folder):
-        return Finding(what, Status.ok, f"{file} loads the tables")
-    fix = f"Put a DAG file there: {_LINES}"
-    return Finding(what, Status.warning, f"{folder}: no file loads the tables", fix)
+@dataclass(frozen=True)
+class Bundle:
+    """Hold one DAG bundle of Airflow.
+
+    Parameters
+    ----------
+    kind : name of its class
+    folder : on this machine; None: Airflow fetches its files from elsewhere, such as Git
+    """
+
+    name: str
+    kind: str
+    folder: str | None
+
+
+def bundles(dags_folder: str) -> Iterator[Bundle]:
+    """Yield the DAG bundles of Airflow's configuration; by default one, the DAGs folder."""
+    code, lines = answer_lines("config", "get-value", "dag_processor", "dag_bundle_config_list")
+    text = "\n".join(lines)
+    try:
+        listed = [dict(b) for b in json.loads(text[text.index("[") :])] if code == 0 else []
+    except (ValueError, TypeError):
+        listed = []
+    for found in listed or [{"name": "dags-folder", "classpath": _LOCAL_BUNDLE}]:
+        kind = str(found.get("classpath")).rpartition(".")[2]
+        named = (found.get("kwargs") or {}).get("path")
+        folder = str(named or dags_folder) if kind == _LOCAL_BUNDLE else None
+        yield Bundle(str(found.get("name")), kind, folder)
+
+
+def dags(found: Sequence[Bundle]) -> Iterator[Finding]:
+    """Judge each DAG bundle: whether it is there, and whether some file of one loads the tables."""
+    shown = {b: f"Airflow's DAG bundle {b.name}" for b in found}
+    loads = {b: next((file for file, _ in _loaders(b.folder)), None) for b in found if b.folder}
+    some = any(loads.values())
+    for bundle, what in shown.items():
+        if bundle.folder is None:
+            said = f"{bundle.kind}: Airflow fetches its files, so they were not looked at"
+            fix = "See whether `airflow dags list` has rebalance_TABLE"
+            yield Finding(what, Status.ok if some else Status.warning, said, "" if some else fix)
+        elif not Path(bundle.folder).is_dir():
+            fix = "Create it, or correct core.dags_folder or dag_processor.dag_bundle_config_list"
+            said = f"{bundle.folder}: there is no such folder"
+            yield Finding(what, Status.wrong, said, fix)
+        elif file := loads[bundle]:
+            yield Finding(what, Status.ok, f"{file} has the tables' DAGs")
+        elif some or any(b.folder is None for b in found):
+            yield Finding(what, Status.ok, f"{bundle.folder}: no file has the tables' DAGs")
+        else:
+            said = f"{bundle.folder}: no file has the tables' DAGs"
+            yield Finding(what, Status.warning, said, f"Put a DAG file there: {_LINES}")
 
 
 def hidden_name(*folders: str | None) -> Iterator[Finding]:
@@ -95,7 +148,10 @@ def hidden_name(*folders: str | None) -> Iterator[Finding]:
 
 
 def loaded_folders(folder: str) -> list[Path]:
-    """Return the folders of specs that DAG files name literally in `load_tables`."""
+    """Return the folders of specs that DAG files name literally.
+
+    `load_tables` has the folder, and `RebalanceTaskGroup` the path of one spec.
+    """
     found = []
     for _, text in _loaders(folder):
         try:
@@ -103,21 +159,28 @@ def loaded_folders(folder: str) -> list[Path]:
         except SyntaxError:
             continue
         for call in calls:
-            named = [*call.args[1:2], *(k.value for k in call.keywords if k.arg == "folder")]
-            ours = ast.unparse(call.func).rpartition(".")[2] == "load_tables"
-            if ours and named and isinstance(named[0], ast.Constant):
-                found.append(Path(str(named[0].value)))
+            name = ast.unparse(call.func).rpartition(".")[2]
+            if name not in _CALLS:
+                continue
+            place, keyword = _CALLS[name]
+            named = [
+                *call.args[place : place + 1],
+                *(k.value for k in call.keywords if k.arg == keyword),
+            ]
+            if named and isinstance(named[0], ast.Constant):
+                path = Path(str(named[0].value))
+                found.append(path if keyword == "folder" else path.parent)
     return found
 
 
 def _loaders(folder: str) -> Iterator[tuple[Path, str]]:
-    """Yield each DAG file that calls `load_tables`, and its text."""
+    """Yield each DAG file that calls `load_tables` or `RebalanceTaskGroup`, and its text."""
     for file in sorted(Path(folder).rglob("*.py")):
         try:
             text = file.read_text()
         except (OSError, UnicodeDecodeError):
             continue
-        if re.search(r"^[^#\n]*\bload_tables\(", text, re.M):
+        if re.search(rf"^[^#\n]*\b({'|'.join(_CALLS)})\(", text, re.M):
             yield file, text
 
 
@@ -157,6 +220,9 @@ def mode(what: str, master: str, extra: dict[str, Any]) -> Finding:
         return Finding(what, Status.wrong, "it names no master as its host", _ADD)
     if chosen == "cluster" and master.startswith("spark://"):
         fix = "Set deploy-mode to client: a standalone cluster runs no Python drivers"
+        return Finding(what, Status.wrong, said, fix)
+    if chosen == "cluster" and "k8s" in master:
+        fix = "Set deploy-mode to client: a retry would submit a second driver beside the first"
         return Finding(what, Status.wrong, said, fix)
     if chosen == "cluster" and "yarn" in master and not extra.get(RM_ADDRESS):
         fix = f"Set {RM_ADDRESS} in its extra: without it a retry cannot find its driver again"

@@ -14,7 +14,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from evenkeel.doctor import Finding, Status
-from evenkeel.doctor.airflow_setup import loaded_folders, look_at_airflow, setting
+from evenkeel.doctor.airflow_setup import bundles, loaded_folders, look_at_airflow, setting
 from evenkeel.doctor.jars import spark_defaults
 from evenkeel.doctor.packages import look_at_packages
 from evenkeel.doctor.stores import look_at_table
@@ -97,4 +97,6 @@ def _folders() -> list[Path]:
     ):
         return [named]
     dags = setting("core", "dags_folder") if airflow else None
-    return (loaded_folders(dags) if dags else []) or [Path("tables").resolve()]
+    found = [b.folder for b in bundles(dags) if b.folder] if dags else []
+    loaded = [folder for place in found for folder in loaded_folders(place)]
+    return loaded or [Path("tables").resolve()]

@@ -7,9 +7,12 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from evenkeel.doctor import Finding, Status
-from evenkeel.extras import delta_package
+from evenkeel.doctor import Finding, Status, of_series
+from evenkeel.extras import TESTED_DELTA, delta_package, newer_needed
 from evenkeel.submit import spark_conf
+
+#: Series of Scala. Spark 4 is built for no other one.
+SCALA = "2.13"
 
 
 def spark_defaults() -> dict[str, str]:
@@ -48,18 +51,39 @@ def jars(conf: Mapping[str, str]) -> str:
 
 def delta_jars(spark: str) -> Finding:
     """Judge whether Spark's own settings bring Delta's jars, built for this Spark."""
-    what = "Delta's jars"
-    series = ".".join(spark.split(".")[:2])
-    wanted = delta_package(spark)
-    found = re.findall(r"delta-spark_((?:\d\.\d_)?2\.1\d[-:][0-9.]+[0-9])", jars(spark_defaults()))
+    what, wanted = "Delta's jars", delta_package(spark)
+    pattern = r"delta-spark_(?:(\d\.\d)_)?(2\.1\d)[-:]([0-9.]+[0-9])"
+    found = re.findall(pattern, jars(spark_defaults()))
     if not found:
         fix = f"Start Spark with --packages {wanted}, or set spark.jars.packages to it"
         return Finding(what, Status.warning, "none in spark-defaults.conf", fix)
-    built = re.match(r"(\d\.\d)_", found[0])
-    if built and built[1] != series:
-        said = f"for Spark {built[1]}, and this is Spark {spark}"
-        return Finding(what, Status.wrong, said, f"Use {wanted}")
-    return Finding(what, Status.ok, f"delta-spark_{found[0]}")
+    for built, scala, version in found:
+        if least := newer_needed("delta-spark", version):
+            said = f"Delta {version}, expected {least} or newer"
+            return Finding(what, Status.wrong, said, f"Use {wanted}")
+        # Releases of 4.0 have no series of Spark in their names: they are for Spark 4.0.
+        series = built or ("4.0" if version.startswith("4.0.") else "")
+        if said := built_for_another(spark, series, scala):
+            return Finding(what, Status.wrong, said, f"Use {wanted}")
+    built, scala, version = found[0]
+    fix = f"Expect it to work, or use {wanted}"
+    return of_series(what, f"Delta {version}, Scala {scala}", version, TESTED_DELTA, fix)
+
+
+def built_for_another(spark: str, series: str, scala: str) -> str | None:
+    """Return how jars do not fit; None if they do.
+
+    Parameters
+    ----------
+    spark : version of the Spark that takes the jars
+    series : of the Spark that the jars are built for; empty: they do not say
+    scala : series of Scala that the jars are built for
+    """
+    if scala != SCALA:
+        return f"for Scala {scala}, expected {SCALA}, as Spark {spark} has it"
+    if series and not spark.startswith(f"{series}."):
+        return f"for Spark {series}, and this is Spark {spark}"
+    return None
 
 
 def s3_connector(what: str, conf: Mapping[str, str]) -> Finding:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import evenkeel
-from evenkeel.doctor import Finding, Status
+from evenkeel.doctor import Finding, Status, of_series
 from evenkeel.doctor.jars import delta_jars, spark_of_home
 from evenkeel.extras import (
     TESTED_AIRFLOW,
@@ -43,7 +43,9 @@ def look_at_packages() -> Iterator[Finding]:
     """Look at Evenkeel, Python, every optional package, and what must go together."""
     yield Finding("evenkeel", Status.ok, evenkeel.__version__)
     python = ".".join(map(str, sys.version_info[:3]))
-    yield _of_series("Python", python, TESTED_PYTHON, f"Use Python {' or '.join(TESTED_PYTHON)}")
+    yield of_series(
+        "Python", python, python, TESTED_PYTHON, f"Use Python {' or '.join(TESTED_PYTHON)}"
+    )
     found = {name: installed(name) for name, _, _ in EXTRAS}
     for name, extra, tested in EXTRAS:
         yield package(name, found[name], extra, tested)
@@ -67,7 +69,7 @@ def package(name: str, found: str | None, extra: str, tested: tuple[str, ...] | 
         return Finding(name, Status.wrong, f"{found}, expected {least} or newer", install)
     if tested is None:
         return Finding(name, Status.ok, found)
-    return _of_series(name, found, tested, f"Expect it to work, or {install}")
+    return of_series(name, found, found, tested, f"Expect it to work, or {install}")
 
 
 def one_pyspark(spark: str, client: str | None) -> Finding:
@@ -136,9 +138,3 @@ def own_driver() -> Iterator[Finding]:
     else:
         fix = f"evenkeel spark {shared.folder}"
         yield Finding(VARIABLE, Status.wrong, f"no Spark stays up in {shared.folder}", fix)
-
-
-def _of_series(what: str, found: str, tested: tuple[str, ...], fix: str) -> Finding:
-    if any(re.match(re.escape(series) + r"\b", found) for series in tested):
-        return Finding(what, Status.ok, found)
-    return Finding(what, Status.warning, f"{found}, tested: {', '.join(tested)}", fix)

@@ -14,6 +14,7 @@ import fsspec
 import pyarrow.parquet as pq
 
 from evenkeel.doctor import Finding, Status
+from evenkeel.doctor.iceberg_settings import look_at_iceberg
 from evenkeel.doctor.jars import s3_connector
 from evenkeel.registry.store import Store
 from evenkeel.registry.store_errors import store_errors
@@ -40,9 +41,10 @@ def look_at_table(spec: TableSpec, conf: Mapping[str, str]) -> Iterator[Finding]
     places = [spec.input.path, *(state.path for state in spec.state.values())]
     if any(place.startswith("s3a://") for place in places):
         yield s3_connector(f"{spec.table}: connector of S3", conf)
+    yield from look_at_iceberg(spec, conf)
     for name, state in spec.state.items():
         if state.format == "iceberg":
-            # Its catalog is Spark's alone: a job says what is wrong there.
+            # Spark alone reaches its files, by the catalog.
             continue
         yield writable(f"{spec.table}: state {name}", state.path)
         yield log_store(f"{spec.table}: log store of {name}", state.path, conf)

@@ -65,8 +65,8 @@ def past_windows(registry: Registry, problems: list[str]) -> list[PastWindow]:
     return sorted(found, key=lambda window: window.end)
 
 
-def over_since(registry: Registry, trigger: float) -> str | None:
-    """Return the end of the first window since which every one was over the trigger, as text.
+def over_since(registry: Registry, limit: float) -> str | None:
+    """Return the end of the first window since which every one was over a limit, as text.
 
     None: the newest window was not, or no run has learned one. Windows count on the epoch that was
     current then. This reads no more of them than it needs, and at most `MAX_WINDOWS`. If it stops
@@ -74,7 +74,7 @@ def over_since(registry: Registry, trigger: float) -> str | None:
     """
     since: str | None = None
     for count, window in enumerate(_newest_first(registry, [])):
-        if window.imbalance <= trigger:
+        if window.imbalance <= limit:
             return since
         if count == MAX_WINDOWS:
             return f"{since} or earlier"

@@ -17,6 +17,7 @@ from evenkeel.registry.epochs import Epoch, Registry
 from evenkeel.registry.profiles import Learned, epoch_plan, newest_profile, run_names
 from evenkeel.table import Table
 from partitioning.errors import DamagedError, EvenkeelError, InputError
+from partitioning.planning.aims import considered_from
 from partitioning.planning.plan import Plan
 from partitioning.workload.bounds import floor
 from partitioning.workload.metrics import channel_loads, fair_shares, imbalance
@@ -73,6 +74,15 @@ class TableStatus:
             return None
         channels, split = self.epoch.function.channels, self.table.spec.split is not None
         return floor(self.learned.profile, channels, split)
+
+    @cached_property
+    def limit(self) -> float:
+        """Imbalance over which the table wants a rebalance; the trigger, where it is not known."""
+        trigger = self.table.spec.trigger
+        if self.epoch is None or self.learned is None or self.floor is None:
+            return trigger
+        channels = self.epoch.function.channels
+        return considered_from(self.learned.profile, channels, trigger, self.floor)
 
     @cached_property
     def shares(self) -> list[float] | None:

@@ -11,7 +11,8 @@ from dataclasses import replace
 
 from evenkeel.pipeline.publish import check_passed, keep_files, publish_checked
 from evenkeel.registry.epochs import Epoch, Registry
-from evenkeel.registry.files.records import Html, ParamsRecord
+from evenkeel.registry.files.html import Html
+from evenkeel.registry.files.records import ParamsRecord
 from evenkeel.registry.files.run_files import RunFiles
 from evenkeel.registry.verdict import read_rolled_back
 from evenkeel.runs.params import Throttling, check_params, goes_back, requested_throttling

@@ -2,28 +2,33 @@
 
 Great Expectations renders the content. The page around it is our own, because theirs loads
 styles, scripts and a logo from five other hosts. A page is never replaced: a retry adds another
-page, so the index is the history of the gates. A page's name carries all that the index shows,
-so the index needs one listing and reads no page.
+page, so the index is the history of the gates. The job maintain removes old pages. A page's name
+carries all that the index shows, so the index needs one listing and reads no page.
 """
 
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import PurePosixPath
 from typing import Any
 
 from markupsafe import escape
 
 from evenkeel.quality.expectations import GateResult
-from evenkeel.registry.files.records import Html
+from evenkeel.registry.epochs import Registry
+from evenkeel.registry.files.html import Html
 from evenkeel.registry.files.run_files import DATA_DOCS, RegistryFiles
+from evenkeel.registry.pruning import prune_files
 from evenkeel.registry.store import Store
 from evenkeel.render.formatting import template
+from partitioning.errors import DamagedError
 from partitioning.planning.plan import Plan
 
-#: Pages that the index lists, newest first. More of them make a longer page; none is deleted.
+#: Pages that the index lists, newest first. More of them make a longer page; the others stay, too.
 LISTED_PAGES = 1000
 _NAME = re.compile(r"(\d{8}T\d{6})Z\.(.*)\.(before|after)\.(passed|failed)\.html")
 # Text from data is escaped, so a tag is one of Great Expectations' own.
@@ -82,11 +87,41 @@ def leave_docs(result: GateResult, store: Store | None, run: str, plan: Plan) ->
     )
     files = RegistryFiles(store)
     files.docs_page(name).write(Html(page))
-    index = template("data_docs_index.html.j2").render(
-        table=plan.table, pages=pages(store)[:LISTED_PAGES]
-    )
-    files.docs_index.write(Html(index))
+    files.docs_index.write(_index(plan.table, store))
     return result.with_docs(files.docs_page(name).name)
+
+
+def prune_docs(registry: Registry, table: str, since: datetime) -> int:
+    """Remove pages that are older than a moment, and write the index again; return how many went.
+
+    A page stays while a report leads to it: of a run that is there, or of the current epoch. Call
+    it after `prune`, which removes runs.
+
+    Raises
+    ------
+    StoreError : the store cannot be reached
+    """
+    store = registry.store
+    if not registry.numbers():
+        return 0
+    runs, linked = set(store.names("runs")), set[str]()
+    kept = registry.archive(registry.current().number)
+    for gate in (kept.gate_plan, kept.gate_tables):
+        with suppress(DamagedError):
+            found = gate.find()
+            linked.add(PurePosixPath(found.docs or "").name if found else "")
+    old = {page.name for page in pages(store) if page.run not in runs} - linked
+    count = prune_files(store, DATA_DOCS, since, old)
+    # Also where no page went now: an earlier call may have been killed between the two.
+    files, listed = RegistryFiles(store), _index(table, store)
+    if files.find(files.docs_index.name) not in (None, listed.to_bytes()):
+        files.docs_index.write(listed)
+    return count
+
+
+def _index(table: str, store: Store) -> Html:
+    listed = pages(store)[:LISTED_PAGES]
+    return Html(template("data_docs_index.html.j2").render(table=table, pages=listed))
 
 
 def pages(store: Store) -> list[Page]:

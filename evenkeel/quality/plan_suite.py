@@ -10,7 +10,7 @@ import math
 from evenkeel.quality.expectations import Check, expect
 from evenkeel.render.formatting import count_text
 from partitioning.function.function import PartitioningFunction
-from partitioning.planning.decide import MIN_GAIN
+from partitioning.planning.aims import MIN_GAIN
 from partitioning.planning.plan import Plan
 
 #: Relative difference that is taken for rounding: sums of floats in another order differ by less.

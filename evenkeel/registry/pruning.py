@@ -1,5 +1,7 @@
 """Removal of old files, so that a registry stops growing. The job maintain calls it.
 
+`prune_docs` of the gates removes the pages of runs that are gone.
+
 Epochs stay for ever, with their plans: they are small, and a table may go back to any of them.
 """
 
@@ -12,7 +14,7 @@ from datetime import date, datetime, timedelta
 from pathlib import PurePosixPath
 
 from evenkeel.registry.epochs import Registry
-from evenkeel.registry.files.run_files import DATA_DOCS, SKETCHES, SPEC_CHANNELS, WINDOWS, RunFiles
+from evenkeel.registry.files.run_files import SKETCHES, SPEC_CHANNELS, WINDOWS, RunFiles
 from evenkeel.registry.profiles import run_names
 from evenkeel.registry.store import Store
 from evenkeel.registry.verdict import ROLL_BACK, has_started, newest_attempt
@@ -52,12 +54,10 @@ def prune(registry: Registry, since: datetime, days: int) -> dict[str, int]:
         if kept.profile.exists():
             # The largest files, and those that are drawn from them.
             heavy = {file.name for file in (kept.profile, kept.learned, kept.report)}
-            gone["files of epochs"] += _prune_files(store, f"epochs/{number:08d}", since, heavy)
-    docs = set(store.names(DATA_DOCS)) - {"index.html"}
-    gone["Data Docs"] = _prune_files(store, DATA_DOCS, since, docs)
+            gone["files of epochs"] += prune_files(store, f"epochs/{number:08d}", since, heavy)
     names = store.names(SPEC_CHANNELS)
     lists = {name for name in names if PurePosixPath(name).stem != current.plan_digest}
-    gone["lists of channels"] = _prune_files(store, SPEC_CHANNELS, since, lists)
+    gone["lists of channels"] = prune_files(store, SPEC_CHANNELS, since, lists)
     gone["windows"] = _prune_days(store, WINDOWS, since, days)
     for made in registry.files.sketch_folders():
         gone["sketches"] += _prune_days(store, f"{SKETCHES}/{made}", since, days)
@@ -104,11 +104,16 @@ def _prune_days(store: Store, folder: str, since: datetime, days: int) -> int:
     if not found:
         return 0
     first = max(found.values()) - timedelta(days=days)
-    return _prune_files(store, folder, since, {n for n, day in found.items() if day < first})
+    return prune_files(store, folder, since, {n for n, day in found.items() if day < first})
 
 
-def _prune_files(store: Store, folder: str, since: datetime, names: Collection[str]) -> int:
-    """Remove those of a folder's files that are older than a moment; return how many."""
+def prune_files(store: Store, folder: str, since: datetime, names: Collection[str]) -> int:
+    """Remove those of a folder's files that are older than a moment; return how many.
+
+    Parameters
+    ----------
+    names : files that may go
+    """
     old = [name for name in store.unchanged(folder, since) if name in names] if names else []
     for name in old:
         store.remove(f"{folder}/{name}")

@@ -12,7 +12,8 @@ from evenkeel.spec.run_params import Params
 from evenkeel.spec.table_spec import TableSpec
 from partitioning.errors import InputError
 from partitioning.function.function import Channel, KeyColumn, PartitioningFunction
-from partitioning.planning.decide import Decision, Policy, aim_by_chance, aim_for
+from partitioning.planning.aims import aim_by_chance, aim_for
+from partitioning.planning.decide import Decision, Policy
 from partitioning.planning.decide import decide as decide_on
 from partitioning.planning.plan import Plan, make_plan, plan_for
 from partitioning.workload.profile import Profile
@@ -132,7 +133,7 @@ def aim_of(
 ) -> float:
     """Return the imbalance that a plan aims at.
 
-    A value that somebody chose counts. The default gives way to chance, and to the last bit of
+    A value that somebody chose counts. Else it is what chance explains, and the last bit of
     balance that is not worth its bytes: no state moves for those. Keys that may be split need few
     bytes, and options of the strategy may change what balance is, so they have chance alone.
 
@@ -147,8 +148,7 @@ def aim_of(
     """
     if params.max_imbalance is not None:
         return params.max_imbalance
-    if spec.max_imbalance is not None and "max_imbalance" in spec.model_fields_set:
+    if spec.max_imbalance is not None:
         return spec.max_imbalance
     plain = spec.split is None and not spec.options
-    least = aim_for(profile, function, channels) if plain else aim_by_chance(profile)
-    return max(spec.max_imbalance or 1.0, least)
+    return aim_for(profile, function, channels) if plain else aim_by_chance(profile)

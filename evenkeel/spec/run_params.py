@@ -52,8 +52,7 @@ class Params(BaseModel):
         None,
         ge=1,
         allow_inf_nan=False,
-        description="Stop adding moves at this imbalance; 1 is perfect, none is as even as "
-        "possible.",
+        description="Stop adding moves at this imbalance; 1 is perfect, none is as even as pays.",
     )
     window_end: date | None = Field(
         None,

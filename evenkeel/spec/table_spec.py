@@ -115,17 +115,17 @@ class TableSpec(Strict):
     )
     options: dict[str, Any] = Field({}, description="options of the strategy")
     trigger: float = Field(
-        1.1,
+        1.02,
         ge=1,
         allow_inf_nan=False,
-        description="imbalance from which a rebalance is considered",
+        description="imbalance from which a rebalance is considered, unless chance explains it",
     )
     max_imbalance: float | None = Field(
-        1.05,
+        None,
         ge=1,
         allow_inf_nan=False,
-        description="imbalance that a rebalance aims at. none: 1.005 plus what chance explains, "
-        "or more where the rest is not worth its bytes; the default of 1.05 rises to that, too",
+        description="imbalance that a rebalance aims at, at any cost. none: 1.005 plus what "
+        "chance explains, or more where the rest is not worth its bytes",
     )
     budget: int | None = Field(
         None,
@@ -233,10 +233,10 @@ class TableSpec(Strict):
             raise ValueError("watch: micro-batches are cut by input.time, which is not set")
         if self.watch is not None:
             check_looks(self.watch.every, self.schedule)
-        if self.max_imbalance is not None and self.max_imbalance > self.trigger:
+        given = self.max_imbalance if "trigger" in self.model_fields_set else None
+        if given is not None and given > self.trigger:
             raise ValueError(
-                f"max_imbalance: may not be over trigger (got {self.max_imbalance:g}, "
-                f"trigger {self.trigger:g})"
+                f"max_imbalance: may not be over trigger (got {given:g}, trigger {self.trigger:g})"
             )
         try:
             check_channels(self.channel_list())

@@ -9,7 +9,7 @@ from evenkeel.spec.table_spec import TableSpec
 from evenkeel.watch.state import WATCHED_SHARE, WatchState, speeds
 from partitioning.function.function import PartitioningFunction
 from partitioning.strategies.skew import Threshold
-from partitioning.watch.controller import Controller
+from partitioning.watch.controller import LIGHT_LOAD, Controller
 from partitioning.watch.mitigation import Limits, MicroBatch
 from partitioning.workload.metrics import channel_loads
 from partitioning.workload.profile import Floats, Profile
@@ -25,7 +25,7 @@ def spec_limits(spec: TableSpec, watching: Watching) -> Limits:
         eta=watching.eta,
         memory=watching.memory,
         splitting=spec.split is not None,
-        calm=spec.trigger,
+        calm=max(spec.trigger, 1 + LIGHT_LOAD),
         copies=spec.split and spec.split.copies,
     )
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from partitioning.planning.decide import fullest_by_chance
+from partitioning.planning.aims import fullest_by_chance
 from partitioning.strategies.skew import Threshold, early, helpers, pays, skewed_pairs
 from partitioning.strategies.water_filling import surface
 from partitioning.watch.mitigation import Limits, MicroBatch, Mitigation, Sample, Weights

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from typing import Any
 from urllib.parse import urlsplit
@@ -43,9 +44,17 @@ class EvenkeelPlugin(AirflowPlugin):
 
     @property
     def fastapi_apps(self) -> list[Any]:  # type: ignore[override]
-        """Return the app; only the API server asks for it."""
-        from evenkeel_ui.app import app
+        """Return the app, or none if it cannot be imported; only the API server asks for it."""
+        try:
+            from evenkeel.extras import check_airflow, installed
 
+            check_airflow(installed("apache-airflow"))
+            from evenkeel_ui.app import app
+        except Exception as error:
+            # Raised here, it would stop the API server, and so all of Airflow.
+            what = " ".join(f"{type(error).__name__}: {error}".split())
+            logging.getLogger(__name__).error("Airflow starts without Evenkeel's pages: %s", what)
+            return []
         return [{"app": app, "url_prefix": PREFIX, "name": "Evenkeel"}]
 
 

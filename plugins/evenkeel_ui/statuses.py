@@ -46,7 +46,8 @@ class TableRow:
     learned : when the newest profile was learned
     unreadable : a file is damaged, or the store does not answer
     since : when this process first found it unreadable, UTC; None: it can be read
-    over_since : end of the first window since which every one was over the trigger, as text
+    over : whether its imbalance wants a rebalance, as `TableStatus.limit` has it
+    over_since : end of the first window since which every one was over that limit, as text
     read : when the files were read, UTC
     """
 
@@ -65,6 +66,7 @@ class TableRow:
     half: HalfMoved | None = None
     unreadable: bool = False
     since: datetime | None = None
+    over: bool = False
     over_since: str | None = None
     read: datetime | None = None
 
@@ -155,7 +157,7 @@ def _row(spec: TableSpec) -> TableRow:
     table = Table(spec)
     now = table_status(table)
     epoch, learned, fullest = now.epoch, now.learned, now.fullest
-    over = now.imbalance is not None and now.imbalance > spec.trigger
+    over = now.imbalance is not None and now.imbalance > now.limit
     return TableRow(
         spec,
         epoch=epoch.number if epoch else None,
@@ -171,7 +173,8 @@ def _row(spec: TableSpec) -> TableRow:
         problems=now.problems,
         half=now.half,
         unreadable=now.unreadable,
-        over_since=over_since(table.registry, spec.trigger) if over else None,
+        over=over,
+        over_since=over_since(table.registry, now.limit) if over else None,
         read=datetime.now(UTC),
     )
 

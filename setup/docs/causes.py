@@ -39,6 +39,7 @@ _OF_MESSAGES = {
     # Stored files.
     r"a move would leave": "Rows were counted before and after a move on its branch, and differ. "
     "Spark or the store answered wrongly, or Evenkeel has a fault.",
+    r"version .* cannot be read any more": "VACUUM has removed files of that version.",
     r"cannot be read \(\{e\}\)": "The .npz file is cut short, or was edited. Its checksums tell.",
     r"constraint \{name\} is not the one": "Somebody wrote a CHECK with a name that Evenkeel uses, "
     "or another release of Evenkeel wrote it.",
@@ -74,6 +75,7 @@ _OF_MESSAGES = {
     "than the table, or the spec names another registry.",
     r"has got another constraint|\{wrong\}: somebody|has the constraint .* (by now|alone)": "A "
     "second run or repair works on the table, or somebody changed its constraint by hand.",
+    r"expected a page in UTF-8": "Somebody saved the page in another encoding, or a copy was cut.",
     r"has lost its branch": "Somebody dropped the branch, or an expiry of snapshots removed it.",
     r"has lost its constraint": "Somebody dropped the CHECK by hand, or wrote the table new.",
     r"has rows that|\{operation\} came between": "Rows came past the CHECK: by a restore, by a "

@@ -7,8 +7,8 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from evenkeel.extras import require_packages
-from partitioning.errors import MissingExtraError
+from evenkeel.extras import check_one_pyspark, require_packages
+from partitioning.errors import SetupError
 
 if TYPE_CHECKING:
     from evenkeel_spark.tables.delta.commits import commit_session
@@ -24,7 +24,9 @@ _MODULES = {
 
 try:
     require_packages("spark", "pyspark", "delta")
-except MissingExtraError as error:
+    # Before any module imports PySpark: of two versions mixed, its import may fail.
+    check_one_pyspark()
+except SetupError as error:
     # spark-submit sets this for the job that it starts: one line there, an import error elsewhere.
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         sys.exit(f"evenkeel: error: {error}")

@@ -15,9 +15,10 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
-from tests.chaos.cases import KINDS, Case, draw
+from tests.chaos.cases import JOB_STEPS, KINDS, Case, draw
 from tests.chaos.faults.clock import NoCompiler, clock
 from tests.chaos.home import Content, World, contents, copied
+from tests.chaos.jobs.checks import check_job
 from tests.chaos.run import check, recover, rehearse, strike
 from tests.chaos.sessions import Cluster, Rival, Victim, start
 
@@ -35,6 +36,7 @@ def main() -> int:
     options.add_argument("--cases", type=int, default=200, help="how many (default: %(default)s)")
     options.add_argument("--seed", type=int, default=6, help="(default: %(default)s)")
     options.add_argument("--only", type=int, nargs="*", help="numbers of the cases to repeat")
+    options.add_argument("--steps", nargs="*", help="steps that faults are put into (default: all)")
     asked = options.parse_args()
     with tempfile.TemporaryDirectory(prefix="evenkeel-chaos-") as folder:
         try:
@@ -49,31 +51,38 @@ def _all(folder: Path, asked: argparse.Namespace) -> int:
     kinds = {KINDS[n % len(KINDS)] for n in numbers}
     environment = clock(folder) if "clock" in kinds else {}
     began, spark = time.monotonic(), start()
-    made, points = rehearse(spark, folder / "stages")
-    before = {stage: contents(spark, world) for stage, world in made.items()}
+    made, points = rehearse(spark, folder / "stages", asked.steps or ())
+    before = {
+        stage: contents(spark, world) for stage, world in made.items() if stage[1] not in JOB_STEPS
+    }
     print(f"{sum(map(len, points.values()))} points in {len(points)} steps", flush=True)
     chosen = [c for c in draw(points, asked.cases, asked.seed) if c.number in numbers]
     done: Counter[str] = Counter()
-    failed, late = list[Case](), list[Case]()
+    failed, late = list[tuple[str, Case]](), list[Case]()
 
     def finish(case: Case, fault: Callable[[World], tuple[Content, bool]]) -> None:
         """The fault on a table of its own, then recovery and check; one line."""
         world, at = World(folder / str(case.number)), time.monotonic()
         stage = case.table, case.stage
         begun = len(made[stage].table.registry.numbers()) - 1
-        said = io.StringIO()
+        said, wrong = io.StringIO(), "FAILED"
         try:
             with contextlib.redirect_stdout(said):
                 added, met = fault(world)
+                wrong = "STUCK"
                 recover(spark, case, world)
-                expected = {n: [*r, *added.get(n, [])] for n, r in before[stage].items()}
-                check(spark, case, world, begun, expected)
+                wrong = "LOST"
+                if case.step in JOB_STEPS:
+                    check_job(spark, case, world, added)
+                else:
+                    expected = {n: [*r, *added.get(n, [])] for n, r in before[stage].items()}
+                    check(spark, case, world, begun, expected)
             end = "ok" if met else "ok, over before the fault"
             late.extend([] if met else [case])
             shutil.rmtree(world.folder)
         except (Exception, AssertionError):
-            failed.append(case)
-            end = f"FAILED\n{said.getvalue()}{traceback.format_exc()}"
+            failed.append((wrong, case))
+            end = f"{wrong}\n{said.getvalue()}{traceback.format_exc()}"
         done[case.kind] += 1
         print(f"{case.number:4} {time.monotonic() - at:5.1f} s  {case}: {end}", flush=True)
 
@@ -94,10 +103,14 @@ def _all(folder: Path, asked: argparse.Namespace) -> int:
                     finish(case, lambda world, case=case, of=of: strike(spark, case, world, of))
     what = ", ".join(f"{n} {kind}" for kind, n in done.items())
     print(f"{len(chosen)} cases ({what}) in {time.monotonic() - began:.0f} s: {len(failed)} failed")
+    ends = Counter(wrong for wrong, _ in failed)
+    print(f"{ends['LOST']} lost, {ends['STUCK']} stuck")
     print(f"{len(late)} steps were over before their fault")
     if failed:
-        again = " ".join(str(c.number) for c in failed)
-        print(f"Again: make chaos ARGS='--cases {asked.cases} --seed {asked.seed} --only {again}'")
+        again = " ".join(str(c.number) for _, c in failed)
+        steps = f" --steps {' '.join(asked.steps)}" if asked.steps else ""
+        same = f"--cases {asked.cases} --seed {asked.seed}{steps}"
+        print(f"Again: make chaos ARGS='{same} --only {again}'")
     # A fault that is not met tries nothing.
     return 1 if failed or len(late) > MAX_LATE * len(chosen) else 0
 

@@ -20,6 +20,16 @@ FLOWS = (
 #: The same of tables that a team made itself: no rival run fits them.
 TEAM = "team"
 TEAM_FLOWS = (("own", "adopt"), ("adopted", "release"))
+#: Jobs that no run has: each is begun from a stage that has its name. See `flows`.
+JOB_STEPS = ("apply_window", "evolve", "forget", "maintain", "bootstrap")
+#: The writes of each of these jobs, where it does not make all: see `INSIDE`.
+_WRITES = {
+    "evolve": ("a commit is made",),
+    "adopt": ("a part is being written", "a commit is being written", "a commit is made"),
+}
+_WRITES |= dict.fromkeys(("release", "forget", "maintain", "bootstrap"), _WRITES["adopt"])
+#: Most files of a kind that a kill inside of Spark waits for.
+_MOST_FILES = dict.fromkeys(("adopt", "release", *JOB_STEPS), 2)
 #: Of every fourteen cases so many are of each kind; see `Case`.
 KINDS = (
     *("kill",) * 6,
@@ -58,7 +68,8 @@ class Case:
     table, stage, step : the step, of which table, and what it has been through before
     at : number of the point, counted from 0; what `inside` waits for: how many files
     label : of the point; of `inside`: which files
-    answer : "retry", "roll_back", or "again" (roll_back, then migrate and so on)
+    answer : "retry", "roll_back", or "again" (roll_back, then migrate and so on); of a job that no
+        run has "retry", "repair" (then the job again), or "run" (a whole run, then the job again)
     sign : for what goes two ways, +1: rows by the function that is planned, another run before
         this one goes on, the clock forward; -1: by that of the epoch, beside this one, back
     later : how much after the point: requests that the store still answers before an error or a
@@ -89,23 +100,26 @@ def draw(points: Points, count: int, seed: int, kinds: tuple[str, ...] = KINDS) 
     rng = random.Random(seed)
     decks: dict[str, list[tuple[Flow, int]]] = {}
     every = [(flow, i) for flow, seen in points.items() for i in range(len(seen))]
-    rivals = [(flow, i) for flow, i in every if flow[0] != TEAM]
+    # Before a bootstrap there is no table that others could write to, or move.
+    apart = [(flow, i) for flow, i in every if flow[2] != "bootstrap"]
+    places = {"append": apart, "rival": [(flow, i) for flow, i in apart if flow[0] != TEAM]}
     writing = [flow for flow in points if flow[2] not in ("learn", "publish")]
     for number in range(count):
         kind = kinds[number % len(kinds)]
         if kind == "inside":
             flow = rng.choice(writing)
             # An adoption makes one commit a table, and no deletion vector.
-            kinds_of_files = [n for n in INSIDE if flow[0] != TEAM or "vector" not in n]
-            at, label = rng.randint(1, 2 if flow[0] == TEAM else 3), rng.choice(kinds_of_files)
+            label = rng.choice(_WRITES.get(flow[2], tuple(INSIDE)))
+            at = rng.randint(1, _MOST_FILES.get(flow[2], 3))
         else:
             if not decks.get(kind):
-                those = rivals if kind == "rival" else every
+                those = places.get(kind, every)
                 decks[kind] = rng.sample(those, len(those))
             flow, at = decks[kind].pop()
             label = points[flow][at]
         answers = {"learn": ["retry"], "roll_back": ["retry", "again"], "repair": ["retry"]}
-        answers |= {step: ["retry"] for _, step in TEAM_FLOWS}
+        answers |= {step: ["retry"] for step in ("adopt", "release", "bootstrap")}
+        answers |= {step: ["retry", "repair", "run"] for step in JOB_STEPS if step != "bootstrap"}
         answer = rng.choice(answers.get(flow[2], ["retry", "retry", "roll_back", "again"]))
         later = rng.choice([0, rng.randint(1, LATER.get(kind, 1))])
         yield Case(number, kind, *flow, at, label, answer, rng.choice([-1, 1]), later)

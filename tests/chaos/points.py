@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from delta.tables import DeltaMergeBuilder, DeltaTableBuilder
+from pyspark.sql import DataFrameWriterV2, SparkSession
 
 from evenkeel.registry.files.whole_files import Linked
 from evenkeel.registry.store import Store
@@ -42,6 +43,12 @@ _COMMITS = re.compile(
     r"(?:ALTER TABLE|(UPDATE|OPTIMIZE|VACUUM|MERGE)(?: INTO)?) delta\.`([^`]*)`"
     r"(?: (\w+ CONSTRAINT \w+))?"
 )
+#: What commits by no SQL, as people read it.
+_BUILDERS = {
+    (DeltaMergeBuilder, "execute"): "MERGE of rows",
+    (DeltaTableBuilder, "execute"): "CREATE without rows",
+    (DataFrameWriterV2, "create"): "CREATE with rows",
+}
 #: A file that is made to see whether one may; its name is never the same.
 _PROBE = re.compile(r"\.probe\.[0-9a-f]+$")
 
@@ -112,6 +119,8 @@ def watched(point: Point) -> Iterator[None]:
         around(Linked, "_temporary", False, "beside its place:")
         around(Path, "hardlink_to", False, "in place:")
         around(SparkSession, "sql", True, "after")
+        for builder, name in _BUILDERS:
+            around(builder, name, True, "after")
         around(constraints, "drop_beside", True, "after")
         around(constraints, "put", True, "after")
         around(learn, "read_events", True, None)
@@ -135,6 +144,8 @@ def _label(owner: Any, name: str, of: Any, args: tuple[Any, ...]) -> str | None:
     if owner is constraints:
         what = "DROP" if name == "drop_beside" else "PUT"
         return f"{what} CONSTRAINT {args[1]} on {Path(args[0]).name}"
+    if (owner, name) in _BUILDERS:
+        return _BUILDERS[owner, name]
     if owner is learn:
         return "reading the input"
     if owner in (adopt, release, joining):

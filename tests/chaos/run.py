@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import resource
+from collections.abc import Collection
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from evenkeel.pipeline.steps import read_plan, read_rolled_back
 from evenkeel.registry.store_errors import StoreError
-from evenkeel_spark.jobs.maintain import maintain
 from evenkeel_spark.tables.delta import constraints, state
 from partitioning.errors import EvenkeelError
 from tests.chaos import home
 from tests.chaos.cases import FLOWS, TEAM, TEAM_FLOWS, Case, Flow, Points, Stage
+from tests.chaos.faults.no_space import NoSpace
 from tests.chaos.faults.outage import Outage, outage
 from tests.chaos.home import RIVAL, RUN, Content, World, copied, dag, persist, task
-from tests.chaos.leftovers import age, leftovers
+from tests.chaos.jobs.checks import lead_out
+from tests.chaos.jobs.flows import JOBS
+from tests.chaos.leftovers import leftovers, maintain_away
 from tests.chaos.points import Fault, Stop, watched
 from tests.chaos.sessions import Rival
 from tests.support.worlds.team_tables import check_done, make_team
@@ -27,28 +29,54 @@ STALL = 3
 _BACK = ("roll_back", "repair")
 
 
-def rehearse(spark: SparkSession, folder: Path) -> tuple[dict[Stage, World], Points]:
-    """Each table at each stage of a run, and the points of every flow, run without a fault."""
+def rehearse(
+    spark: SparkSession, folder: Path, steps: Collection[str] = ()
+) -> tuple[dict[Stage, World], Points]:
+    """Each table at each stage of a run, and the points of every flow, run without a fault.
+
+    Parameters
+    ----------
+    steps : of the flows that are wanted; none: of all
+    """
     stages: dict[Stage, World] = {}
     points: dict[Flow, list[str]] = {}
+    jobs = {step: job for step, job in JOBS.items() if not steps or step in steps}
+    beside = set(steps) - set(JOBS) or not steps
     for table, make in home.TABLES.items():
         made = stages[table, "begun"] = make(spark, folder / table / "begun")
         for stage, tasks in home.STAGES.items():
+            if not beside and stage not in {job.stage for job in jobs.values()}:
+                break
             before, made = made, copied(made, folder / table / stage)
             for name, run in tasks:
                 seen = _rehearsed(spark, made, name, run)
                 points.setdefault((table, before.folder.name, name), seen)
             stages[table, stage] = made
-        for stage, step in FLOWS:
+        for stage, step in FLOWS if beside else ():
             if (table, stage, step) not in points:
                 world = copied(stages[table, stage], folder / table / f"{stage} {step}")
                 points[table, stage, step] = _rehearsed(spark, world, step, RUN)
-    own = stages[TEAM, "own"] = make_team(spark, folder / TEAM / "own")
-    stages[TEAM, "adopted"] = adopted = copied(own, folder / TEAM / "adopted")
+        for step, job in jobs.items():
+            world = stages[table, step] = copied(stages[table, job.stage], folder / table / step)
+            job.prepare(spark, world)
+            tried = copied(world, folder / table / f"{step} done")
+            points[table, step, step] = _rehearsed(spark, tried, step, RUN)
+    if beside:
+        _rehearse_team(spark, folder / TEAM, stages, points)
+    flows = {*FLOWS, *TEAM_FLOWS, *((step, step) for step in JOBS)}
+    return stages, {
+        f: seen for f, seen in points.items() if f[1:] in flows and (not steps or f[2] in steps)
+    }
+
+
+def _rehearse_team(
+    spark: SparkSession, folder: Path, stages: dict[Stage, World], points: dict[Flow, list[str]]
+) -> None:
+    own = stages[TEAM, "own"] = make_team(spark, folder / "own")
+    stages[TEAM, "adopted"] = adopted = copied(own, folder / "adopted")
     points[TEAM, "own", "adopt"] = _rehearsed(spark, adopted, "adopt", RUN)
-    free = copied(adopted, folder / TEAM / "free")
+    free = copied(adopted, folder / "free")
     points[TEAM, "adopted", "release"] = _rehearsed(spark, free, "release", RUN)
-    return stages, {f: seen for f, seen in points.items() if f[1:] in (*FLOWS, *TEAM_FLOWS)}
 
 
 def _rehearsed(spark: SparkSession, world: World, name: str, run: str) -> list[str]:
@@ -64,7 +92,7 @@ def _act(
     world: World,
     rival: Rival | None,
     store: Outage,
-    limits: _NoSpace,
+    limits: NoSpace,
     added: Content,
 ) -> None:
     """Let the fault happen; `added` gets the rows that come with it."""
@@ -93,7 +121,7 @@ def strike(
     rival : runs the other run, where that is the fault
     """
     added: Content = {}
-    limits = _NoSpace(spark)
+    limits = NoSpace(spark)
     with outage(spark, world) as store:
         fault = Fault(case.at, lambda: _act(spark, case, world, rival, store, limits, added))
         try:
@@ -108,7 +136,7 @@ def strike(
             if rival is not None:
                 # While the other run is under way this one may not even go back.
                 rival.wait()
-            if case.table != TEAM:
+            if case.table != TEAM and case.step not in JOBS:
                 undo = case.step if case.step in _BACK else "roll_back"
                 persist(lambda: task(spark, world, undo))
         except AssertionError:
@@ -130,6 +158,8 @@ def recover(spark: SparkSession, case: Case, world: World) -> None:
     """What Airflow, or a person, does after the fault."""
     if case.table == TEAM:
         persist(lambda: task(spark, world, case.step))
+    elif case.step in JOBS:
+        lead_out(spark, case, world)
     elif case.step in _BACK:
         task(spark, world, case.step)
     elif case.answer == "retry":
@@ -185,32 +215,5 @@ def check(spark: SparkSession, case: Case, world: World, begun: int, expected: C
             assert not lacking, f"{name}, version {v}: owners without a copy: {lacking}"
             found = home.content(rows)
             assert v != newest or found == sorted(expected[name]), f"{name}: rows lost or doubled"
-    left = leftovers(world)
-    # An UPDATE that empties a file leaves the deletion vector that it did not need: that alone is
-    # not worth a maintain.
-    if any("deletion_vector" not in file.name for file in left):
-        age(left, table.spec.keep + 1)
-        maintain(spark, table)
-        left = leftovers(world)
-        assert not left, f"maintain leaves files that nobody names: {left}"
-        assert home.contents(spark, world) == {n: sorted(r) for n, r in expected.items()}
-
-
-class _NoSpace:
-    """The kernel lets files of this process and its JVM grow no longer than so many bytes: as on a
-    disk that is full after these, what is longer is torn."""
-
-    def __init__(self, spark: SparkSession) -> None:
-        java = spark._jvm.java.lang.ProcessHandle.current()
-        self._processes = (0, int(java.pid()))
-        self._before: list[tuple[int, int]] = []
-
-    def enter(self, most: int) -> None:
-        for process in self._processes:
-            _, hard = resource.prlimit(process, resource.RLIMIT_FSIZE)
-            self._before.append(resource.prlimit(process, resource.RLIMIT_FSIZE, (most, hard)))
-
-    def leave(self) -> None:
-        for process, limits in zip(self._processes, self._before, strict=False):
-            resource.prlimit(process, resource.RLIMIT_FSIZE, limits)
-        self._before.clear()
+    maintain_away(spark, world, leftovers(world))
+    assert home.contents(spark, world) == {n: sorted(r) for n, r in expected.items()}

@@ -161,7 +161,8 @@ def test_a_connect_server_of_another_version_is_one_warning(
     assert "one version of Spark" not in before
     (line,) = (line for line in after.splitlines() if "one version of Spark" in line)
     assert f"found PySpark 3.9.0 and Spark {here} on the Spark Connect server" in line
-    assert f"pip install pyspark-client=={here}" in line
+    # One of the two alone would mix both in one folder.
+    assert f"pip install pyspark=={here} pyspark-client=={here}" in line
 
 
 def test_without_java_the_last_line_says_so(

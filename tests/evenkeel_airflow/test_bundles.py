@@ -12,14 +12,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from tests.support.airflow_env import airflow_db  # noqa: F401  a fixture
+from tests.support.airflow_env import VERSION, airflow_db  # noqa: F401  a fixture
 from tests.support.wheel import ROOT
 
 # Only now: the environment above must be set before Airflow is first imported.
 # isort: off
 from airflow.dag_processing.bundles.base import BaseDagBundle
 from airflow.dag_processing.bundles.manager import DagBundlesManager
-from airflow.dag_processing.dagbag import BundleDagBag
+
+try:
+    from airflow.dag_processing.dagbag import BundleDagBag
+except ImportError:  # Airflow 3.1
+    from airflow.models.dagbag import BundleDagBag
 
 from evenkeel.spec.loading import load_spec
 # isort: on
@@ -84,7 +88,8 @@ def trigger_of(version: str, task: str) -> float:
     """Parse the DAG file as a worker does for a task, and read the spec that the task has."""
     bundle = DagBundlesManager().get_bundle("b", version=version)
     bundle.initialize()
-    bag = BundleDagBag(bundle.path / "dags.py", bundle_path=bundle.path, bundle_name="b")
+    named = {} if VERSION == "3.1" else {"bundle_name": "b"}
+    bag = BundleDagBag(bundle.path / "dags.py", bundle_path=bundle.path, **named)
     made = bag.dags["rebalance_trips"].task_dict[task]
     args = getattr(made, "application_args", None)
     return load_spec(args[args.index("--spec") + 1] if args else made.op_args[0]).trigger

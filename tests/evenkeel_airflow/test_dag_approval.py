@@ -122,10 +122,7 @@ def test_nobody_is_asked_under_the_limit(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(
-    airflow_env.VERSION == "3.2",
-    reason="`airflow dags test` of Airflow 3.2 runs no task: 'State' has no 'svcs_registry'",
-)
+@airflow_env.runs_a_dag
 def test_a_dry_run_and_a_refusal_change_nothing(
     ready: World, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

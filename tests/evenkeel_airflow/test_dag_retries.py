@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support.airflow_env import airflow_db, dag_bag, dag_of  # noqa: F401  a fixture
+from tests.support.airflow_env import airflow_db, dag_bag, dag_of, runs_a_dag  # noqa: F401  a fixture
 
 # Only now: the environment above must be set before Airflow is first imported.
 # isort: off
@@ -41,6 +41,7 @@ def _home(airflow_db: None) -> None:  # noqa: F811
     """Every test here needs the database."""
 
 
+@runs_a_dag
 @pytest.mark.slow
 def test_an_input_that_cannot_be_read_is_tried_once(
     ready: World, spark: SparkSession, monkeypatch: pytest.MonkeyPatch

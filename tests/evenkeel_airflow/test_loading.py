@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 
+from partitioning.errors import InputError
 from tests.support.airflow_env import airflow_db, dag_bag  # noqa: F401  a fixture
 
 # Only now: the environment above must be set before Airflow is first imported.
@@ -18,6 +20,7 @@ from tests.support.airflow_env import airflow_db, dag_bag  # noqa: F401  a fixtu
 import evenkeel_airflow
 from airflow.sdk import Asset
 from evenkeel_airflow import loading
+from evenkeel_airflow.notifiers import GateCallback
 from evenkeel_airflow.provider import get_provider_info
 # isort: on
 
@@ -118,6 +121,44 @@ def test_a_task_builds_only_the_dag_that_it_needs(
     ours = wanted.endswith("_trips")
     assert set(namespace) == ({wanted} if ours else set())
     assert read == (["trips.yaml"] if ours else [])
+
+
+def made(world: World, **given: Any) -> dict[str, Any]:
+    namespace: dict[str, Any] = {}
+    evenkeel_airflow.load_tables(namespace, world.folder, **given)
+    assert len(namespace) == 5
+    return {f"{n}.{task.task_id}": task for n, dag in namespace.items() for task in dag.tasks}
+
+
+def test_a_teams_default_args_are_those_of_all_tasks(world: World) -> None:
+    """Ours fill what the team leaves out, and how tasks follow each other stays as it is."""
+
+    def alarm(context: Any) -> None:
+        pass
+
+    theirs = {"retries": 5, "owner": "lake", "pool": "small", "queue": "spark"}
+    notifier = GateCallback  # any callable
+    given = {**theirs, "on_failure_callback": alarm, "conn_id": "spark_prod"}
+    ours, own = made(world), made(world, default_args=given, notifiers=[notifier])
+    for name, task in own.items():
+        assert {n: getattr(task, n) for n in theirs} == theirs, name
+        assert task.on_failure_callback[0] is alarm, name
+        assert (ours[name].retries, ours[name].owner) == (2, "airflow"), name
+        assert task.retry_delay == ours[name].retry_delay == timedelta(seconds=30), name
+        assert task.trigger_rule == ours[name].trigger_rule, name
+        if hasattr(task, "_conn_id"):
+            assert (task._conn_id, ours[name]._conn_id) == ("spark_prod", "spark_default"), name
+        # The gates' callback comes beside the team's own.
+        assert len(task.on_failure_callback) == (1 if name.endswith("approve") else 2), name
+
+
+def test_default_args_that_no_task_takes_are_one_line(world: World) -> None:
+    said = (
+        "^default_args of load_tables: expected arguments of Airflow's BaseOperator or "
+        r"SparkSubmitOperator, got retires \(like retries\?\), trigger_rule \(set by each task\)\."
+    )
+    with pytest.raises(InputError, match=said):
+        made(world, default_args={"retires": 1, "trigger_rule": "all_done", "pool": "p"})
 
 
 def test_airflow_is_told_what_this_package_brings() -> None:

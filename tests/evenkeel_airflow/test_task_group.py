@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from tests.support.airflow_env import airflow_db, dag_bag  # noqa: F401  a fixture
+from tests.support.airflow_env import airflow_db, dag_bag, runs_a_dag  # noqa: F401  a fixture
 
 # Only now: the environment above must be set before Airflow is first imported.
 # isort: off
@@ -64,6 +65,32 @@ def test_the_group_stands_between_the_users_tasks(
     assert f"{{{{ ti.xcom_pull(task_ids='{GROUP}.plan') }}}}" in arguments
 
 
+def test_the_tasks_take_the_default_args_of_the_users_dag(world: World) -> None:
+    """All but those by which they follow each other; the group's own come first."""
+    theirs = {"retries": 4, "pool": "small", "trigger_rule": "all_done", "do_xcom_push": False}
+    with DAG("mine", schedule=None, default_args=theirs) as dag:
+        RebalanceTaskGroup(world.spec_path, default_args={"pool": "own", "queue": "spark"})
+        RebalanceTaskGroup(world.spec_path, "again")
+    with DAG("plain", schedule=None) as plain:
+        RebalanceTaskGroup(world.spec_path)
+    assert len(plain.tasks) == 10 and len(dag.tasks) == 20
+    for task in plain.tasks:
+        assert (task.retries, task.retry_delay) == (2, timedelta(seconds=30)), task.task_id
+        own, again = dag.get_task(task.task_id), dag.get_task(f"again.{task.label}")
+        assert (own.retries, own.pool, own.queue) == (4, "own", "spark"), task.task_id
+        assert (again.retries, again.pool) == (4, "small"), task.task_id
+        for other in (own, again):
+            assert other.retry_delay == task.retry_delay, task.task_id
+            assert other.trigger_rule == task.trigger_rule, task.task_id
+            assert other.do_xcom_push, task.task_id
+
+
+def test_default_args_of_a_group_that_no_task_takes_are_refused(world: World) -> None:
+    said = r"^default_args of RebalanceTaskGroup: .* got trigger_rule \(set by each task\)"
+    with DAG("mine", schedule=None), pytest.raises(InputError, match=said):
+        RebalanceTaskGroup(world.spec_path, default_args={"trigger_rule": "all_done"})
+
+
 def test_a_group_whose_tasks_do_not_have_its_name_is_refused(world: World) -> None:
     """Its tasks find each other by that name."""
     with (
@@ -73,6 +100,7 @@ def test_a_group_whose_tasks_do_not_have_its_name_is_refused(world: World) -> No
         RebalanceTaskGroup(world.spec_path, prefix_group_id=False)
 
 
+@runs_a_dag
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
 def test_a_group_rebalances_and_rolls_back_what_fails(

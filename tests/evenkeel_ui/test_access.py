@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import re
+import sys
 from http import HTTPMethod
 from itertools import product
 from typing import Any, cast
@@ -66,6 +68,31 @@ def test_airflow_has_loaded_the_plugin_once(site: Site) -> None:
         v["destination"] for p in views if p["name"] == "evenkeel" for v in p["external_views"]
     ]
     assert places == ["nav", "dag", "dag_run", "task_instance"]
+
+
+@pytest.mark.parametrize(
+    ("version", "said"),
+    [
+        ("3.0.6", "SetupError: Airflow 3.0.6 is too old: expected Airflow 3.1 or newer"),
+        (None, "ModuleNotFoundError: import of evenkeel_ui.app halted"),
+    ],
+)
+def test_pages_that_cannot_be_imported_do_not_stop_airflow(
+    version: str | None, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from evenkeel import extras
+    from evenkeel_ui import plugin
+
+    lines: list[str] = []
+    monkeypatch.setattr(logging.Logger, "error", lambda _, what, *of: lines.append(what % of))
+    if version:
+        monkeypatch.setattr(extras, "installed", lambda _: version)
+    else:
+        monkeypatch.setitem(sys.modules, "evenkeel_ui.app", None)
+    assert plugin.EvenkeelPlugin().fastapi_apps == []
+    (line,) = lines
+    assert line.startswith(f"Airflow starts without Evenkeel's pages: {said}")
+    assert "\n" not in line
 
 
 def test_nobody_gets_in_without_a_login(site: Site) -> None:

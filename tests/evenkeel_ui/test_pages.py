@@ -47,7 +47,7 @@ def test_overview_tells_how_tables_stand(site: Site) -> None:
     assert now.epoch and now.plan and now.learned and now.fullest is not None and now.shares
     body = text.split('aria-label="Tables"')[1].split("<tbody>")[1]
     cells = [re.sub(r"<[^>]*>", "", c).strip() for c in re.findall(r"<td.*?</td>", body, re.S)]
-    assert cells.pop(0) == ("over trigger" if now.imbalance > now.table.spec.trigger else "fine")
+    assert cells.pop(0) == ("over trigger" if now.imbalance > now.limit else "fine")
     updated = cells.pop(8)
     assert re.fullmatch(r"[\d,]+\xa0d agoread just now", updated)
     assert cells == [

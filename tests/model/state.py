@@ -72,7 +72,7 @@ class Table(NamedTuple):
     began : first day of the newest window that its commits name
     day : newest transaction id of a window, where that is the day of its end
     count : newest transaction id of a window or note, where that is their number
-    undo : what the error names to RESTORE: the table before a window that came upon other rows
+    undo : the table before a window that came upon other rows: `repair --undo-window` goes there
     stood : epochs (bits) under whose constraint alone it has stood
     movers : plans whose moving constraint stands, where its name tells the plan
     closed : 1 more than the epoch whose function the moving constraint admits alone; 0: both

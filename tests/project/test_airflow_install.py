@@ -119,8 +119,9 @@ def test_the_doctor_finds_this_installation_right(site: Site) -> None:
     rows = {row["what"]: row for row in json.loads(done.stdout)}
     # No argument and no variable: the folder is that of the user's DAG file.
     for what in (
-        "evenkeel", "pyspark and pyspark-client", "Airflow's DAGs folder", "Java", "Delta's jars",
-        "flights: input", "connection spark_default", "spark-submit for Airflow's tasks",
+        "evenkeel", "pyspark and pyspark-client", "Airflow's DAG bundle dags-folder", "Java",
+        "Delta's jars", "flights: input", "connection spark_default",
+        "spark-submit for Airflow's tasks",
     ):  # fmt: skip
         assert rows[what]["status"] == "ok", rows[what]
     assert rows["apache-airflow"]["found"].startswith(AIRFLOW)

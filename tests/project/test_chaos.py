@@ -1,8 +1,8 @@
-"""Twenty-two faults, always the same: a sample of `make chaos`, which tries hundreds.
+"""Thirty faults, always the same: a sample of `make chaos`, which tries hundreds.
 
-In the first test steps are stopped abruptly, twenty times (`points.Stop` passes every handler of
+In the first tests steps are stopped abruptly (`points.Stop` passes every handler of
 ours, but the session lives on and `finally` runs): it proves that whatever has been done up to a
-point, the step done again goes on from there. In the second a process is killed by SIGKILL with
+point, the step done again goes on from there. In the last a process is killed by SIGKILL with
 its JVM: it proves that nothing of what a step needs later is in the process. Neither proves what a
 power failure does to a disk.
 """
@@ -20,6 +20,8 @@ from pyspark.sql import SparkSession
 from tests.chaos import home
 from tests.chaos.cases import Case
 from tests.chaos.home import RUN, World, bootstrapped, contents, copied, shared, task
+from tests.chaos.jobs.checks import check_job, lead_out
+from tests.chaos.jobs.flows import JOBS
 from tests.chaos.leftovers import leftovers
 from tests.chaos.points import Fault, stopped, watched
 from tests.chaos.run import check, recover
@@ -68,6 +70,27 @@ def test_a_table_whose_every_step_is_stopped_again_and_again(
         world.table.epoch().plan_digest
         == home.steps.read_plan(world.table.registry.run(RUN)).digest
     )
+
+
+#: Jobs that no run has, how often each is stopped, and what is done then. `evolve` is stopped at
+#: every point in a test of its own; a maintain takes too long.
+OF_NO_RUN = [
+    ("bootstrap", 4, "retry"), ("apply_window", 2, "repair"), ("forget", 2, "repair"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("step", "times", "answer"), OF_NO_RUN)
+def test_a_job_of_no_run_that_is_stopped_again_and_again(
+    spark: SparkSession, start: World, tmp_path: Path, step: str, times: int, answer: str
+) -> None:
+    world = copied(start, tmp_path / "job")
+    JOBS[step].prepare(spark, world)
+    # Later each time, as in a table's life.
+    seen = [len(stopped(partial(task, spark, world, step), at)) > at for at in range(times)]
+    assert sum(seen) == times, seen
+    case = Case(0, "stop", "whole", step, step, 0, "", answer, 1)
+    lead_out(spark, case, world)
+    check_job(spark, case, world, {})
 
 
 @pytest.mark.slow

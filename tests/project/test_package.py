@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
+from packaging.version import Version
 
 import evenkeel
 from evenkeel.extras import install_command
@@ -68,7 +70,9 @@ def test_a_wheel_installs_five_packages_alone(wheel: Path) -> None:
     for needed in ("evenkeel/render/templates/page.css", "evenkeel_ui/templates/assets/ui.css"):
         assert needed in names
     assert {f"{package}/py.typed" for package in PACKAGES} <= set(names)
+    # The name of a file and its metadata tell a wheel of main from a release.
     assert metadata["Version"] == evenkeel.__version__
+    assert wheel.name == f"evenkeel-{evenkeel.__version__}-py3-none-any.whl"
     assert {"spark", "airflow", "quality", "s3", "all"} <= set(metadata.get_all("Provides-Extra"))
     required = metadata.get_all("Requires-Dist")
     # A pin in the metadata would take the user's own versions away.
@@ -178,7 +182,7 @@ def test_the_wheel_goes_beside_what_airflow_pins(wheel: Path, tmp_path: Path) ->
 def test_workflows_run_targets_and_cells_that_are_there() -> None:
     folder, makefile = ROOT / ".github" / "workflows", (ROOT / "Makefile").read_text()
     flows = {file.stem: yaml.safe_load(file.read_text()) for file in folder.glob("*.yml")}
-    assert set(flows) == {"test", "matrix", "release", "soak", "cluster", "trino"}
+    assert set(flows) == {"test", "matrix", "release", "soak", "chaos", "cluster", "trino"}
     steps = [s for flow in flows.values() for job in flow["jobs"].values() for s in job["steps"]]
     targets = [step["run"].split()[1] for step in steps if "run" in step]
     assert targets and all(re.search(rf"^{t}:", makefile, re.M) for t in targets)
@@ -202,7 +206,15 @@ def test_workflows_run_targets_and_cells_that_are_there() -> None:
 
 
 def test_the_changelog_knows_this_version() -> None:
-    assert f"## [{evenkeel.__version__}]" in (ROOT / "CHANGELOG.md").read_text()
+    """Between releases: what is unreleased, and the newest release below it, which is older."""
+    known = re.findall(r"^## \[(.+)\]", (ROOT / "CHANGELOG.md").read_text(), re.M)
+    version = Version(evenkeel.__version__)
+    if not version.is_devrelease:
+        assert known[0] == str(version) or known[:2] == ["Unreleased", str(version)]
+        return
+    assert known[0] == "Unreleased" and Version(known[1]) < version < Version(version.base_version)
+    text = (ROOT / "docs" / "COMPATIBILITY.md").read_text()
+    assert f"`{version}`" in text and f"`{version.base_version}`" in text
 
 
 def test_public_names_are_imported_on_use() -> None:
@@ -237,15 +249,44 @@ def test_an_airflow_that_is_too_old_is_one_line() -> None:
         check_airflow("2.11.0")
 
 
-def test_two_versions_of_pyspark_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    import pyspark
+@pytest.fixture
+def mixed(tmp_path: Path) -> Path:
+    """A folder of packages with a pyspark over which pyspark-client of another version was put."""
+    for name, version in (("pyspark", "4.2.0"), ("pyspark-client", "4.1.3")):
+        about = tmp_path / f"{name.replace('-', '_')}-{version}.dist-info" / "METADATA"
+        about.parent.mkdir()
+        about.write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    (tmp_path / "pyspark").mkdir()
+    mixture = "from pyspark.errors import a_name_that_only_one_of_the_two_has\n"
+    (tmp_path / "pyspark" / "__init__.py").write_text(mixture)
+    return tmp_path
 
-    from evenkeel import extras
 
-    extras.check_one_pyspark(pyspark.__file__)
-    found = {"pyspark": "4.2.0", "pyspark-client": "4.1.3"}
-    monkeypatch.setattr(extras, "installed", found.get)
-    with pytest.raises(SetupError, match=r"pyspark 4\.2\.0 and pyspark-client 4\.1\.3.*doctor"):
-        extras.check_one_pyspark(pyspark.__file__)
-    # One that spark-submit brings from elsewhere is whole.
-    extras.check_one_pyspark("/opt/spark/python/pyspark/__init__.py")
+def imported(first: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Import a job as spark-submit or a user's program does, with packages of a folder first."""
+    path = os.pathsep.join(map(str, (first, ROOT / "spark_jobs", ROOT)))
+    return subprocess.run(
+        [sys.executable, "-c", "import evenkeel_spark.jobs.learn"],
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": path, **variables},
+        timeout=120,
+    )
+
+
+def test_two_versions_of_pyspark_are_one_line_before_any_import_fails(mixed: Path) -> None:
+    job = imported(mixed, PYSPARK_GATEWAY_PORT="1")
+    (line,) = job.stderr.splitlines()
+    assert job.returncode == 1 and line.startswith(f"evenkeel: error: {mixed / 'pyspark'}: ")
+    assert "expected one version of PySpark, found pyspark 4.2.0 and pyspark-client 4.1.3" in line
+    assert "pip install --force-reinstall --no-deps pyspark==4.2.0 pyspark-client==4.2.0" in line
+    assert "SetupError" in imported(mixed).stderr.splitlines()[-1]
+
+
+def test_a_pyspark_that_spark_submit_brings_is_whole(mixed: Path, tmp_path: Path) -> None:
+    brought = tmp_path / "spark"
+    (brought / "pyspark").mkdir(parents=True)
+    said = "raise SystemExit('the pyspark of spark-submit')"
+    (brought / "pyspark" / "__init__.py").write_text(said)
+    path = os.pathsep.join(map(str, (brought, mixed)))
+    assert imported(Path(path)).stderr.strip() == "the pyspark of spark-submit"

@@ -28,8 +28,10 @@ from tests.soak.year import Different, Year
 MAX_STATE = 12_000_000
 #: Bytes of the registry after maintain: what stays of an epoch, and all that goes.
 EPOCH, REST = 40_000, 2_000_000
-#: Commits to a state table, runs, and pages of Data Docs of one day at most, over `keep` days.
-COMMITS_A_DAY, RUNS_A_DAY, PAGES_A_DAY = 16, 1, 3
+#: Commits to a state table and runs of one day at most, over `keep` days.
+COMMITS_A_DAY, RUNS_A_DAY = 16, 1
+#: Pages of Data Docs of a run at most. They stay as long as the run.
+PAGES_A_RUN = 3
 #: Bytes of any other folder of the registry.
 OTHER = 100_000
 
@@ -193,13 +195,13 @@ def stated(channels: int, slots: int, days: int, window: int, epochs: int) -> di
     days : for which versions and runs stay
     window : days that plans learn from
     """
-    commits, runs, pages = (n * days for n in (COMMITS_A_DAY, RUNS_A_DAY, PAGES_A_DAY))
+    commits, runs = COMMITS_A_DAY * days, NEWEST_RUNS + RUNS_A_DAY * days
     return {
         "state": (1 + commits) * channels * 6_000,
         "_delta_log": (1 + commits) * (6_000 + 2_000 * channels + 16 * slots),
         "sketches": (window + days + 2) * (8_000 + 128 * slots),
-        "runs": (NEWEST_RUNS + runs) * (40_000 + 2_000 * channels + 100 * slots),
-        "data_docs": (1 + pages) * (50_000 + 2_000 * channels),
+        "runs": runs * (40_000 + 2_000 * channels + 100 * slots),
+        "data_docs": (1 + PAGES_A_RUN * runs) * (50_000 + 2_000 * channels),
         "epochs": epochs * (30_000 + 1_000 * channels + 100 * slots),
         "windows": (window + days + 2) * 2_000,
     }

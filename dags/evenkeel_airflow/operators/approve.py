@@ -8,7 +8,8 @@ from typing import Any
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 
 from evenkeel_airflow.airflow_versions import AirflowSkipException
-from evenkeel_airflow.operators.runs import RETRIES, one_line, run_name
+from evenkeel_airflow.operators.defaults import with_retries
+from evenkeel_airflow.operators.runs import one_line, run_name
 
 #: Event of a notification: a plan waits for a person's answer.
 APPROVAL = "approval"
@@ -28,7 +29,7 @@ class Approve(ApprovalOperator):
     template_fields = (*ApprovalOperator.template_fields, "spec")
 
     def __init__(self, *, spec: str, **kwargs: Any) -> None:
-        super().__init__(subject="Move state?", **{**RETRIES, **kwargs})
+        super().__init__(subject="Move state?", **with_retries(kwargs))
         self.spec = spec
 
     def execute(self, context: Any) -> Any:

@@ -1,18 +1,41 @@
-"""Spark jobs that look at Airflow's other runs or tasks first, or take a window of events."""
+"""Spark jobs that look at Airflow's runs or tasks first, or take a window of events."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime, timedelta
 from typing import Any
 
 from evenkeel_airflow.airflow_versions import AirflowFailException, AirflowSkipException
-from evenkeel_airflow.operators.runs import task_states
+from evenkeel_airflow.operators.runs import one_line, task_states
 from evenkeel_airflow.operators.spark_job import SparkJob
-from partitioning.errors import EvenkeelError
+from partitioning.errors import EvenkeelError, InputError
 
 #: States of a task that did not start.
 _NOT_STARTED = {None, "skipped", "upstream_failed", "removed"}
+
+
+class Learn(SparkJob):
+    """Run the job that learns a profile, from the window that ends with the run's partition.
+
+    An end among the arguments counts first. A run without both learns the newest window.
+    """
+
+    def __init__(self, *, arguments: Mapping[str, str], **kwargs: Any) -> None:
+        # Airflow 3.1 has no partitions.
+        key = {"--partition": "{{ dag_run.partition_key | default('', true) }}"}
+        super().__init__(job="learn", arguments={**arguments, **key}, **kwargs)
+
+    def execute(self, context: Any) -> None:
+        """Put the day after the partition's in the place of its key, then run the job."""
+        given = self._given()
+        key = given.pop("--partition", None)
+        if key is not None and "--end" not in given:
+            with one_line():
+                given["--end"] = _day_after(key, context["run_id"])
+        self.application_args = [part for pair in given.items() for part in pair]
+        super().execute(context)
 
 
 class Watch(SparkJob):
@@ -88,6 +111,20 @@ class Repair(SparkJob):
                 "clear this task"
             )
         super().execute(context)
+
+
+def _day_after(key: str, run: str) -> str:
+    """Return the day after the one that a partition's key begins with."""
+    try:
+        day = datetime.strptime(key[:10], "%Y-%m-%d") + timedelta(days=1)
+    except (ValueError, OverflowError):
+        raise InputError(
+            f"expected a partition key that begins with a day, such as 2026-01-29, got {key!r}",
+            f"the run {run}",
+            "Write such keys to the assets of the spec's schedule, or start a run with the Param "
+            "window_end",
+        ) from None
+    return day.date().isoformat()
 
 
 def _active(ti: Any, dags: Iterable[str]) -> list[str]:

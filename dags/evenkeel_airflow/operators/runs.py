@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import timedelta
 from typing import Any
 
 from airflow.exceptions import AirflowException
@@ -14,9 +13,6 @@ from evenkeel_airflow.airflow_versions import AirflowFailException
 
 class AirflowGateError(AirflowFailException):
     """A data-quality gate did not pass; notifiers tell of it."""
-
-
-RETRIES = {"retries": 2, "retry_delay": timedelta(seconds=30)}
 
 
 @contextmanager

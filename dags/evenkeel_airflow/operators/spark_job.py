@@ -16,9 +16,10 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 
 from evenkeel.shared_spark import SharedSpark
 from evenkeel.submit import RM_ADDRESS, check_java, check_own_driver, job_command, job_file
-from evenkeel_airflow.airflow_versions import AirflowFailException
+from evenkeel_airflow.airflow_versions import REMEMBERS_DRIVERS, AirflowFailException
+from evenkeel_airflow.operators.defaults import with_retries
 from evenkeel_airflow.operators.lineage import Lineage
-from evenkeel_airflow.operators.runs import RETRIES, AirflowGateError, one_line, run_name
+from evenkeel_airflow.operators.runs import AirflowGateError, one_line, run_name
 from partitioning.errors import SetupError
 
 if TYPE_CHECKING:
@@ -46,10 +47,30 @@ class SparkJob(Lineage, SparkSubmitOperator):
             application=job_file(job),
             application_args=[part for pair in given.items() for part in pair],
             name=f"evenkeel {job}",
-            **{**RETRIES, **kwargs},
+            **with_retries(kwargs),
         )
         self.job = job
         self._process: subprocess.Popen[str] | None = None
+
+    def render_template(
+        self, content: Any, context: Any, jinja_env: Any = None, seen_oids: Any = None
+    ) -> Any:
+        """Render a template; the job's arguments as text, whatever their DAG renders.
+
+        A DAG of `render_template_as_native_obj=True` would make a UUID of the id of a try, a number
+        of a digest, and so on. A command line takes text alone.
+        """
+        dag = self.get_dag()
+        if content is not self.application_args or dag is None:
+            return super().render_template(content, context, jinja_env, seen_oids)
+        env = dag.get_template_env(force_sandboxed=True)
+        rendered = [
+            env.from_string(part).render(context)
+            if isinstance(part, str)
+            else super(SparkJob, self).render_template(part, context, jinja_env, seen_oids)
+            for part in content
+        ]
+        return [part if part is None else str(part) for part in rendered]
 
     def execute(self, context: Any) -> None:
         """Submit the job, or run it in a Spark that stays up, and wait for it.
@@ -71,6 +92,9 @@ class SparkJob(Lineage, SparkSubmitOperator):
                 super().execute(context)
             else:
                 self._run_in(shared)
+        except AirflowFailException:
+            # The connection is wrong: nothing was submitted.
+            raise
         except (AirflowException, RuntimeError):
             # RuntimeError: the hook has seen the driver end badly on the cluster.
             left = self._error_left(context)
@@ -160,26 +184,60 @@ class SparkJob(Lineage, SparkSubmitOperator):
 
     def _get_hook(self) -> SparkSubmitHook:
         """Return Airflow's hook, with what only the connection can tell."""
-        hook = super()._get_hook()
+        with one_line():
+            hook = self._airflows_hook()
         connection = hook._connection
         if connection["deploy_mode"] != "cluster":
             for setting, value in driver_python(connection["master"]).items():
                 hook._conf.setdefault(setting, value)
         elif getattr(hook, "_is_yarn_cluster_mode", False):
             self._track_on_yarn(hook)
+        elif "k8s" in connection["master"]:
+            with one_line():
+                self._check_no_second_driver()
         return hook
+
+    def _airflows_hook(self) -> SparkSubmitHook:
+        try:
+            return super()._get_hook()
+        except NameError as error:
+            # Airflow's hook imports its Kubernetes provider, and passes over an ImportError.
+            if error.name != "kube_client":
+                raise
+            raise SetupError(
+                "expected Airflow's provider of Kubernetes for its master k8s://, found none",
+                f"connection {self._conn_id}",
+                "Install apache-airflow-providers-cncf-kubernetes beside Airflow",
+            ) from None
+
+    def _check_no_second_driver(self) -> None:
+        """Refuse drivers in pods of their own if a retry may come: it would not find them.
+
+        Airflow can follow such a pod, but takes one that is gone for one that has ended well.
+        """
+        if self.retries:
+            raise SetupError(
+                "expected deploy mode client on Kubernetes, found cluster: if a worker dies, its "
+                "driver goes on, and the retry would submit a second one beside it",
+                f"connection {self._conn_id}",
+                "Set deploy-mode to client in its extra, or give the task retries=0",
+            )
+        self.log.warning(
+            "Clear this task only once its driver's pod has ended: a second driver would run "
+            "beside it"
+        )
 
     def _track_on_yarn(self, hook: SparkSubmitHook) -> None:
         """Let a retry find the driver again on YARN, if the connection says where to ask."""
+        why = "this Airflow is older than 3.3"
         if hook.get_connection(self._conn_id).extra_dejson.get(RM_ADDRESS):
             self._yarn_track_via_rm_api = hook._yarn_track_via_rm_api = True
+            if REMEMBERS_DRIVERS:
+                return
         else:
             self.durable = False
-            self.log.warning(
-                "A retry cannot find this driver again: the connection %s has no %s in its extra",
-                self._conn_id,
-                RM_ADDRESS,
-            )
+            why = f"the connection {self._conn_id} has no {RM_ADDRESS} in its extra"
+        self.log.warning("A retry cannot find this driver again: %s", why)
 
     def _error_left(self, context: Any) -> JobError | None:
         from evenkeel.registry.epochs import Registry

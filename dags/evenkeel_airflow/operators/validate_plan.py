@@ -7,8 +7,9 @@ from typing import Any
 
 from airflow.sdk import BaseOperator
 
+from evenkeel_airflow.operators.defaults import with_retries
 from evenkeel_airflow.operators.lineage import Lineage
-from evenkeel_airflow.operators.runs import RETRIES, AirflowGateError, one_line, run_name
+from evenkeel_airflow.operators.runs import AirflowGateError, one_line, run_name
 
 
 class ValidatePlan(Lineage, BaseOperator):
@@ -24,7 +25,7 @@ class ValidatePlan(Lineage, BaseOperator):
 
     def __init__(self, *, spec: str, **kwargs: Any) -> None:
         about = "Check the plan, before a person is asked and before rows move."
-        super().__init__(**{**RETRIES, "doc_md": about, **kwargs})
+        super().__init__(**with_retries({"doc_md": about, **kwargs}))
         self.spec = spec
 
     def _given(self) -> dict[str, str]:

@@ -19,21 +19,6 @@ from partitioning.function.function import KeyColumn
 Moment = Annotated[datetime, PlainSerializer(datetime.isoformat)]
 
 
-class Html(str):
-    """A page."""
-
-    __slots__ = ()
-
-    @classmethod
-    def from_bytes(cls, data: bytes, where: str) -> Self:
-        """Return the page of the file `where`."""
-        return cls(data.decode())
-
-    def to_bytes(self) -> bytes:
-        """Return the bytes of the file."""
-        return self.encode()
-
-
 class SplitColumn(FileModel):
     """Column that tells the rows of a split key apart."""
 

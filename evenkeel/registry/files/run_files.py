@@ -8,6 +8,7 @@ from datetime import date
 from functools import cached_property
 
 from evenkeel.registry.files.folder import Folder
+from evenkeel.registry.files.html import Html
 from evenkeel.registry.files.migration_records import (
     AttemptNumber,
     MigrationRecord,
@@ -26,7 +27,6 @@ from evenkeel.registry.files.records import (
     ChannelRecord,
     EpochRecord,
     GateRecord,
-    Html,
     JobError,
     LearningMark,
     Manifest,

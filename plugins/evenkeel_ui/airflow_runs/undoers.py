@@ -13,6 +13,8 @@ from evenkeel.spec.table_spec import TableSpec
 from evenkeel.watch.forecast import would_act
 from evenkeel_ui.access import REBALANCE, WATCH, may, require
 from evenkeel_ui.airflow_runs import runs
+from partitioning.planning.aims import considered_from
+from partitioning.workload.bounds import floor
 
 
 @dataclass(frozen=True)
@@ -48,11 +50,14 @@ def undoers(
     """
     if preview is None:
         return []
-    found, plan = {}, preview["plan"]
-    if plan.imbalance_after > spec.trigger and spec.schedule:
+    found, plan, profile = {}, preview["plan"], preview["learned"].profile
+    channels = plan.function.channels
+    least = floor(profile, channels, spec.split is not None)
+    limit = considered_from(profile, channels, spec.trigger, least)
+    if plan.imbalance_after > limit and spec.schedule:
         dag = f"{REBALANCE}{spec.table}"
         found[dag] = f"The next scheduled run of {dag} would undo this way back"
-    if would_act(spec, plan.function, preview["learned"].profile):
+    if would_act(spec, plan.function, profile):
         dag = f"{WATCH}{spec.table}"
         found[dag] = f"On a load like the profile's, {dag} would move keys away within the day"
     return [

@@ -199,8 +199,7 @@ def _state(
         return "moving", min((r.started for r in movers if r.started), default=None)
     if row.imbalance is None:
         return "not measured" if row.read else "not read yet", None
-    over = row.imbalance > row.spec.trigger
-    return ("over trigger", row.over_since) if over else ("fine", None)
+    return ("over trigger", row.over_since) if row.over else ("fine", None)
 
 
 def _errors(

@@ -12,7 +12,7 @@ from evenkeel.quality.tables_suite import (
     WRITTEN_OVER_FAILURE,
     WRITTEN_OVER_WARNING,
 )
-from partitioning.planning.decide import MIN_GAIN
+from partitioning.planning.aims import MIN_GAIN
 from setup.docs.reference.markdown import ROOT, table
 
 PAGE = ROOT / "docs" / "GATES.md"

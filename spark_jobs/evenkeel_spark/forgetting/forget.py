@@ -159,8 +159,17 @@ def _delete(spark: SparkSession, table: TableSpec, path: str, wanted: DataFrame,
 
 
 def _purge(spark: SparkSession, path: str) -> None:
-    """Rewrite the files that still hold rows which a deletion vector hides."""
-    if state.files(spark, path).where("deleted > 0").isEmpty():
+    """Rewrite the channels with files that still hold rows which a deletion vector hides.
+
+    REORG TABLE ... APPLY (PURGE) would rewrite these files alone. But where executors are processes
+    of their own it fails, because it looks there for a session.
+    """
+    hidden = state.files(spark, path).where("deleted > 0").select(state.CHANNEL).distinct()
+    channels = sorted(row[0] for row in hidden.collect())
+    if not channels:
         return
     with commits.commit_session(spark, None, None, _META) as own:
-        own.sql(f"REORG TABLE {state.sql_name(path)} APPLY (PURGE)")
+        own.sql(
+            f"OPTIMIZE {state.sql_name(path)} WHERE {state.CHANNEL} IN "
+            f"({', '.join(map(str, channels))}) ZORDER BY ({state.SLOT})"
+        )

@@ -7,15 +7,16 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
 
 from evenkeel.table import Table
-from evenkeel_spark.iceberg.placing import place, slot_name
+from evenkeel_spark.iceberg.placing import STATEMENT_TRIES, place, slot_name
 from evenkeel_spark.tables.iceberg.checks import (
     adopted_tables,
     check_no_run_moves,
     check_slot_column,
 )
+from evenkeel_spark.tables.iceberg.commits import once_free
 from evenkeel_spark.tables.iceberg.table import BRANCHES, IcebergTable
 from evenkeel_spark.tables.membership import table_in_errors
 from evenkeel_spark.windows.iceberg.notes import renew_note
@@ -55,9 +56,12 @@ def _place(table: IcebergTable, where: str, function: PartitioningFunction) -> s
 
 
 def _rewrite(table: IcebergTable) -> str:
-    table.refresh()
-    order = f"'{quoted(slot_name(table))} ASC NULLS LAST'"
-    found = table.call("rewrite_data_files", {"strategy": "'sort'", "sort_order": order})
+    def once() -> Row | None:
+        order = f"'{quoted(slot_name(table))} ASC NULLS LAST'"
+        return table.call("rewrite_data_files", {"strategy": "'sort'", "sort_order": order})
+
+    # A writer that deletes rows of a file that is being rewritten is first.
+    found = once_free(table.name, table.refresh, once, STATEMENT_TRIES)
     return f"{found[0] if found else 0} rewritten"
 
 
@@ -68,11 +72,9 @@ def _expire(table: IcebergTable, days: int) -> str:
     table.drop_branches(BRANCHES)
     own = timedelta(milliseconds=int(table.properties().get(_MAX_AGE, 0)))
     oldest = datetime.now(UTC) - max(own, timedelta(days=days))
-    table.call(
-        "expire_snapshots",
-        {
-            "older_than": f"TIMESTAMP '{oldest:%Y-%m-%d %H:%M:%S}'",
-            "retain_last": str(KEPT_SNAPSHOTS),
-        },
-    )
+    arguments = {
+        "older_than": f"TIMESTAMP '{oldest:%Y-%m-%d %H:%M:%S}'",
+        "retain_last": str(KEPT_SNAPSHOTS),
+    }
+    table.small_commit(lambda: table.call("expire_snapshots", arguments))
     return f"those before {oldest:%Y-%m-%d} are removed"

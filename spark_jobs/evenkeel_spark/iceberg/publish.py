@@ -97,24 +97,32 @@ def _follow(migration: Migration, tables: Mapping[str, IcebergTable]) -> dict[st
     """
     passed = dict(migration.run.verify.read().tables)
     for name, table in tables.items():
-        for _ in range(MOVES_AGAIN):
-            table.refresh()
-            if _has_followed(migration, table, passed[name]):
-                break
-            branches = [n for n, at in table.refs().items() if at == passed[name] and n != MAIN]
-            if branches and _is_next(migration, table, passed[name]) and table.follow(branches[0]):
-                crash_point("followed")
-                break
+        again = 0
+        while not _follow_one(migration, table, passed[name]):
+            # The move of the last turn is followed, too.
+            if again == MOVES_AGAIN:
+                raise busy(migration)
+            again += 1
             # A writer that had begun before the table was closed has come in between.
-            again = move(migration, name, table, STEP)
-            measured, _ = measure_branch(migration, name, table, again)
+            moved = move(migration, name, table, STEP)
+            measured, _ = measure_branch(migration, name, table, moved)
             check_same(measured, table_in_errors(migration.table.spec, name))
-            passed[name] = again.after
+            passed[name] = moved.after
             record = migration.run.verify.read()
             migration.run.verify.write(record.model_copy(update={"tables": passed}))
-        else:
-            raise busy(migration)
     return passed
+
+
+def _follow_one(migration: Migration, table: IcebergTable, passed: int) -> bool:
+    """Let main follow the branch at a snapshot; False: main has moved, or the branch is gone."""
+    table.refresh()
+    if _has_followed(migration, table, passed):
+        return True
+    branches = [n for n, at in table.refs().items() if at == passed and n != MAIN]
+    if branches and _is_next(migration, table, passed) and table.follow(branches[0]):
+        crash_point("followed")
+        return True
+    return False
 
 
 def _has_followed(migration: Migration, table: IcebergTable, passed: int) -> bool:

@@ -50,13 +50,14 @@ def verify(spark: SparkSession, migration: Migration) -> None:
     moved = pass_gate(migration, tables)
     for name, table in tables.items():
         close(migration, name, table)
-    for _ in range(MOVES_AGAIN):
-        if not any(_stale(migration, tables[name], one) for name, one in moved.items()):
-            break
+    again = 0
+    while any(_stale(migration, tables[name], one) for name, one in moved.items()):
+        # The moves of the last turn are looked at, too.
+        if again == MOVES_AGAIN:
+            raise busy(migration)
+        again += 1
         say("a table was changed meanwhile: its rows are moved again")
         moved = pass_gate(migration, tables)
-    else:
-        raise busy(migration)
     _note(migration, moved)
     crash_point("verified")
     publish(spark, migration)

@@ -17,6 +17,7 @@ from functools import partial
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from evenkeel.quality.data_docs import prune_docs
 from evenkeel.registry.pruning import prune
 from evenkeel.registry.store_errors import StoreError
 from evenkeel.spec.parts import StateTable
@@ -192,7 +193,10 @@ def _vacuum(spark: SparkSession, path: str) -> str:
 def _prune(table: Table) -> str:
     unfinished = table.registry.store.sweep(TORN_HOURS)
     days = table.spec.keep
-    gone = prune(table.registry, datetime.now(UTC) - timedelta(days=days), table.spec.window + days)
+    since = datetime.now(UTC) - timedelta(days=days)
+    gone = prune(table.registry, since, table.spec.window + days)
+    if pages := prune_docs(table.registry, table.spec.table, since):
+        gone["Data Docs"] = pages
     kinds = ", ".join(f"{n:,} {kind}" for kind, n in gone.items())
     return f"removed {kinds or 'nothing'}, and {unfinished} unfinished files"
 

@@ -17,10 +17,14 @@ from evenkeel.table import Table
 from evenkeel_spark.iceberg import repair as iceberg_repair
 from evenkeel_spark.migration.repair import repair
 from evenkeel_spark.runtime.command import add_switch, parser, run_job, say
+from evenkeel_spark.windows.undo_window import undo_window
 
 
 def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> None:
     dry_run, older = options.dry_run, options.registry_older
+    if options.undo_window:
+        undone = len(undo_window(spark, table, dry_run))
+        say(f"{undone} windows {'would be ' if dry_run else ''}taken back")
     if table.spec.iceberg:
         found = len(iceberg_repair.repair(spark, table, dry_run, older))
     else:
@@ -34,6 +38,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     add_switch(arguments, "--dry-run", "say what is wrong and what would be done; change nothing")
     older = "give up epochs of the tables that the registry does not have"
     add_switch(arguments, "--registry-older", older)
+    undo = "first take back a window that was added to other rows than it had seen"
+    add_switch(arguments, "--undo-window", undo)
     return run_job(arguments, _body, argv)
 
 

@@ -15,7 +15,6 @@ from pyspark.sql import SparkSession
 from evenkeel.extras import (
     TESTED_DELTA,
     TESTED_SPARK,
-    check_one_pyspark,
     delta_package,
     install_command,
     newer_needed,
@@ -71,14 +70,12 @@ def own_spark(name: str, **extra: str) -> SparkSession:
     Raises
     ------
     SetupError : there is no Java. Delta is not on the class path, or is built for another Spark.
-        pyspark is of two versions, or of another one than the JVM. Spark is too old, or Spark
-        Connect is asked for
+        pyspark is of another version than the JVM. Spark is too old, or Spark Connect is asked for
     UnreachableError : the cluster that `spark.master` names cannot be reached
     """
     # A client of Spark Connect has neither.
     from pyspark import SparkConf, SparkContext
 
-    check_one_pyspark(pyspark.__file__)
     check_own_driver()
     # Only a conf that is made beside a running JVM has the settings of spark-submit.
     try:

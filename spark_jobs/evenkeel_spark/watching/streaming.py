@@ -15,7 +15,7 @@ from evenkeel.pipeline import approval, steps
 from evenkeel.table import Table
 from evenkeel_spark.events import csv_files
 from evenkeel_spark.events.reader import check_key, col, read_events
-from evenkeel_spark.migration.fence import approved_migration
+from evenkeel_spark.migration.fence import Migration, approved_migration, published
 from evenkeel_spark.migration.migrate import migrate
 from evenkeel_spark.migration.publish import publish
 from evenkeel_spark.migration.roll_back import roll_back
@@ -42,6 +42,7 @@ def carry_out(spark: SparkSession, table: Table, spec: str, run: str) -> int | N
     -------
     Number of the epoch published; None: it was not carried out, and a progress line says why.
     """
+    migration: Migration | None = None
     try:
         digest = steps.plan_watch(spec, run)
         if digest is None:
@@ -56,18 +57,24 @@ def carry_out(spark: SparkSession, table: Table, spec: str, run: str) -> int | N
             migrate(spark, migration)
             verify(spark, migration)
             publish(spark, migration)
-            number = steps.publish(spec, run)
         except (EvenkeelError, *CONFLICTS) as error:
             if not isinstance(error, UnreachableError):
                 roll_back(spark, migration)
             raise
+        number = steps.publish(spec, run)
         steps.report(spec, run)
     except UnreachableError:
         # The store may come back. Nobody knows what is done, so the stream ends and resumes here.
         raise
     except (EvenkeelError, *CONFLICTS) as error:
-        say(f"not carried out: {' '.join(str(error).split())}")
-        return None
+        why = " ".join(str(error).split())
+        # The epoch is in force if its summary fails, and if the rollback had to publish it.
+        if migration is None or not published(migration):
+            say(f"not carried out: {why}")
+            return None
+        number = migration.after.epoch
+        say(f"epoch {number} is published. A step after that has failed: {why}")
+        return number
     say(f"epoch {number} is published")
     return number
 

@@ -35,6 +35,20 @@ class UnknownError(Exception):
     """The commits of a table do not tell where its rows come from."""
 
 
+class DisturbedError(UnknownError):
+    """A window was added to other rows than it had seen.
+
+    Parameters
+    ----------
+    path : of the table that has the window's commit
+    commit : of the window
+    """
+
+    def __init__(self, why: str, path: str, commit: commits.Commit) -> None:
+        super().__init__(why)
+        self.path, self.commit = path, commit
+
+
 def ancestors(spark: SparkSession, path: str, version: int) -> Iterator[tuple[str, commits.Commit]]:
     """Yield the commits that led to a version's content, newest first, with their table's path.
 

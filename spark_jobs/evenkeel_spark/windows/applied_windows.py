@@ -21,7 +21,7 @@ from evenkeel.table import Table
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.delta import commits, state
 from evenkeel_spark.windows import window_commits
-from evenkeel_spark.windows.ancestry import UnknownError
+from evenkeel_spark.windows.ancestry import DisturbedError, UnknownError
 from partitioning.errors import InputError
 from partitioning.function.function import PartitioningFunction
 
@@ -132,6 +132,14 @@ def applied(spark: SparkSession, table: Table, name: str) -> Applied:
         unheard = day is None and found.back is None
         if found.until is None and unheard and table.registry.files.window_ends():
             raise UnknownError("its commits name no window")
+    except DisturbedError as disturbed:
+        raise InputError(
+            "expected each window upon the rows that it had seen, found one upon others "
+            f"({disturbed})",
+            f"{name} ({path})",
+            f"Run `evenkeel repair {whose} --undo-window --dry-run`, which says what it takes "
+            "back, then without --dry-run. Then run this again",
+        ) from None
     except UnknownError as unknown:
         recorded = max(table.registry.files.window_ends(), default=None)
         known = "" if recorded is None else f"; the registry has a window that ends at {recorded}"

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from pyspark.sql import SparkSession
 
 from evenkeel_spark.tables.delta import commits, state
-from evenkeel_spark.windows.ancestry import UnknownError, ancestors, replaces
+from evenkeel_spark.windows.ancestry import DisturbedError, UnknownError, ancestors, replaces
 
 #: Steps of our commits that add or record events.
 _STEPS = ("apply_window", "bootstrap", "holds_until")
@@ -90,25 +90,27 @@ def _check_undisturbed(spark: SparkSession, path: str, commit: commits.Commit) -
 
     Raises
     ------
-    UnknownError : rows were brought back between the look at the table and the commit, another
+    DisturbedError : rows were brought back between the look at the table and the commit, another
         window was applied, or the table is another one
     """
     seen = commit.meta.get("seen", commit.version - 1)
     if seen >= commit.version:
-        raise UnknownError(
+        raise DisturbedError(
             f"version {commit.version} applied a window that had seen version {seen}, so that of "
-            f"another table in this place: RESTORE the table to version {commit.version - 1}, and "
-            "run this again; or"
+            "another table in this place",
+            path,
+            commit,
         )
     for other in commits.newest_first(spark, path, commit.version - 1):
         if other.version <= seen:
             return
         if replaces(other) or _is_step(other):
             what = other.meta.get("step", other.operation)
-            raise UnknownError(
+            raise DisturbedError(
                 f"version {other.version} is {what}, made while version {commit.version} "
-                f"applied a window: RESTORE the table to version {other.version}, and run this "
-                "again; or"
+                "applied a window",
+                path,
+                commit,
             )
 
 

@@ -149,7 +149,7 @@ def test_several_processes_give_the_same(capsys, monkeypatch):
 def test_a_spec_rebalances_only_over_its_trigger(decay):
     """No window of an even stream is over the trigger, and the other planner moves for less."""
     random = np.random.default_rng(1)
-    series = counted(random.poisson(100.0, (8, 400)) * 1.0)
+    series = counted(random.poisson(10.0, (8, 40_000)) * 1.0)
     assert play_spec(series, 4, decay)[1] == 0 < play_frontier(series, 4, decay=0.0)[1]
 
 

@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from evenkeel import extras
-from evenkeel.doctor import Finding, Status, airflow_setup, command, jars, packages
+from evenkeel.doctor import Finding, Status, airflow_setup, packages
 from evenkeel.shared_spark import Address, SharedSpark
 from evenkeel.submit import RM_ADDRESS
 from tests.conftest import World
+from tests.evenkeel.doctor.conftest import answers
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -94,56 +95,6 @@ def test_a_spark_that_stays_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     assert [f.status for f in packages.own_driver()] == [Status.ok]
 
 
-@pytest.mark.parametrize(
-    ("conf", "status"),
-    [
-        ("spark.jars.packages  io.delta:delta-spark_4.1_2.13:4.4.0", Status.ok),
-        ("spark.jars.packages=io.delta:delta-spark_4.2_2.13:4.4.0", Status.wrong),
-        ("spark.driver.extraClassPath {folder}/*", Status.ok),
-        ("# spark.jars.packages io.delta:delta-spark_4.1_2.13:4.4.0", Status.warning),
-    ],
-)
-def test_the_jars_of_delta_are_for_this_spark(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, conf: str, status: Status
-) -> None:
-    (tmp_path / "delta-spark_4.1_2.13-4.4.0.jar").touch()
-    (tmp_path / "spark-defaults.conf").write_text(conf.format(folder=tmp_path))
-    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
-    monkeypatch.delenv("SPARK_HOME", raising=False)
-    found = jars.delta_jars("4.1.4")
-    assert found.status is status
-    if status is not Status.ok:
-        assert "io.delta:delta-spark_4.1_2.13:4.4.0" in found.fix
-
-
-def test_the_spark_of_spark_home_is_the_one_that_delta_s_jars_are_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "jars").mkdir()
-    (tmp_path / "jars" / "spark-core_2.13-4.1.2.jar").touch()
-    (tmp_path / "jars" / "delta-spark_4.1_2.13-4.4.0.jar").touch()
-    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
-    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
-    monkeypatch.setattr(packages, "installed", lambda name: "4.2.0" if name == "pyspark" else None)
-    rows = {row.what: row for row in packages.look_at_packages()}
-    assert rows["Delta's jars"].status is Status.ok, rows["Delta's jars"]
-    two = rows["PySpark and SPARK_HOME"]
-    assert two.status is Status.warning and two.found == "PySpark 4.2.0, Spark 4.1.2"
-    assert "pip install pyspark==4.1.2" in two.fix
-    monkeypatch.setattr(packages, "installed", lambda name: "4.1.4" if name == "pyspark" else None)
-    assert "PySpark and SPARK_HOME" not in {row.what for row in packages.look_at_packages()}
-
-
-def test_a_dags_folder_loads_the_tables(tmp_path: Path) -> None:
-    folder = airflow_setup.dags_folder
-    assert folder(str(tmp_path / "gone")).status is Status.wrong
-    (tmp_path / "mine.py").write_text("# load_tables(globals(), '/opt/tables')\n")
-    none = folder(str(tmp_path))
-    assert none.status is Status.warning and "load_tables" in none.fix
-    (tmp_path / "mine.py").write_text("load_tables(globals(), '/opt/tables')\n")
-    assert folder(str(tmp_path)).status is Status.ok
-
-
 def test_the_plugin_is_registered_or_in_the_plugins_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -154,20 +105,6 @@ def test_the_plugin_is_registered_or_in_the_plugins_folder(
     assert airflow_setup.plugin(str(tmp_path)).status is Status.ok
 
 
-@pytest.fixture
-def airflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A program that stands for the airflow command; each test writes what it says."""
-    program = tmp_path / "airflow"
-    program.touch(0o755)
-    monkeypatch.setattr(airflow_setup, "airflow_program", lambda: str(program))
-    return program
-
-
-def answers(program: Path, text: str, code: int = 0) -> None:
-    stream = 2 if code else 1
-    program.write_text(f"#!/bin/sh\ncat >&{stream} <<'END'\n{text}\nEND\nexit {code}\n")
-
-
 @pytest.mark.parametrize(
     ("fields", "extra", "status", "said"),
     [
@@ -175,6 +112,8 @@ def answers(program: Path, text: str, code: int = 0) -> None:
         ({"host": "spark://m", "port": 7077}, {}, Status.ok, "spark://m:7077, deploy mode client"),
         ({"host": "m", "port": 7077}, {"deploy-mode": "cluster"}, Status.wrong, "spark://m:7077"),
         ({"host": None}, {}, Status.wrong, "names no master"),
+        ({"host": "k8s://https://m"}, {"deploy-mode": "client"}, Status.ok, "mode client"),
+        ({"host": "k8s://https://m"}, {"deploy-mode": "cluster"}, Status.wrong, "mode cluster"),
         ({"host": "yarn"}, {"deploy-mode": "cluster"}, Status.warning, "yarn, deploy mode cluster"),
         (
             {"host": "yarn"},
@@ -218,44 +157,6 @@ def test_an_airflow_that_hangs_or_fails_is_one_row(
     answers(airflow, "no such file: airflow.db", 1)
     (row,) = airflow_setup.look_at_airflow()
     assert row.status is Status.wrong and "airflow.db" in row.found
-
-
-def test_the_specs_are_those_that_airflow_loads(
-    airflow: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """First the variable, then Airflow's configuration, then a literal folder in a DAG file."""
-    monkeypatch.setenv("EVENKEEL_TABLES", "/opt/variable")
-    answers(airflow, "/opt/configured")
-    assert command._folders() == [Path("/opt/variable")]
-    monkeypatch.delenv("EVENKEEL_TABLES")
-    assert command._folders() == [Path("/opt/configured")]
-    (tmp_path / "dags").mkdir()
-    lines = "import evenkeel_airflow as e\ne.load_tables(globals(), {})\n"
-    (tmp_path / "dags/a.py").write_text(lines.format("'/opt/literal'"))
-    (tmp_path / "dags/b.py").write_text(lines.format("folder='/opt/other'"))
-    (tmp_path / "dags/c.py").write_text(lines.format("computed()"))
-    airflow.write_text(f'#!/bin/sh\n[ "$3" = core ] && echo {tmp_path}/dags || exit 1\n')
-    assert command._folders() == [Path("/opt/literal"), Path("/opt/other")]
-
-
-@pytest.mark.parametrize(
-    ("brought", "status"),
-    [
-        ("", Status.warning),
-        ("org.apache.hadoop:hadoop-aws:3.4.2", Status.ok),
-        ("org.apache.hadoop:hadoop-aws:3.3.4", Status.wrong),
-    ],
-)
-def test_s3_needs_the_connector_of_sparks_hadoop(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, brought: str, status: Status
-) -> None:
-    (tmp_path / "jars").mkdir()
-    (tmp_path / "jars/hadoop-client-api-3.4.2.jar").touch()
-    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
-    row = jars.s3_connector("connector", {"spark.jars.packages": brought})
-    assert row.status is status
-    if status is not Status.ok:
-        assert "hadoop-aws:3.4.2" in row.fix
 
 
 def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:

@@ -17,7 +17,7 @@ def test_a_module_of_our_name_in_airflow_s_folders(
     (tmp_path / name).parent.mkdir(exist_ok=True)
     answers = {"dags_folder": str(ROOT), "plugins_folder": str(tmp_path)}
     monkeypatch.setattr(
-        airflow_setup, "ask_airflow", lambda *words: (0, answers.get(words[-1], "[]"))
+        airflow_setup, "answer_lines", lambda *words: (0, [answers.get(words[-1], "[]")])
     )
     what = "the name partitioning"
     assert what not in {row.what for row in airflow_setup.look_at_airflow()}

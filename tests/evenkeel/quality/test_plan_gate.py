@@ -22,7 +22,7 @@ from evenkeel.quality.plan_suite import balance_limit
 from evenkeel.registry.store import Store
 from partitioning.errors import GateError
 from partitioning.function.function import Channel, KeyColumn, numbered_channels
-from partitioning.planning.decide import aim_by_chance
+from partitioning.planning.aims import aim_by_chance
 from partitioning.planning.plan import CurvePoint, Plan, make_plan, plan_for
 from partitioning.strategies.frontier.strategy import frontier
 from partitioning.strategies.hashing import consistent

@@ -26,11 +26,9 @@ SPEC = {
 @pytest.mark.parametrize(
     ("spec", "asked", "chance", "aim"),
     [
-        ({}, None, 0.0, 1.05),
-        ({}, None, 0.5, 1.105),  # the default would move state for chance
+        ({}, None, 0.5, 1.105),  # no state moves for chance
         ({"max_imbalance": 1.05}, None, 0.5, 1.05),
-        ({"max_imbalance": None}, None, 0.0, 1.005),
-        ({"max_imbalance": None}, None, 0.5, 1.105),
+        ({}, None, 0.0, 1.005),
         ({}, 1.01, 0.5, 1.01),
     ],
 )
@@ -49,10 +47,9 @@ def aim_found(spec, profile, asked=None) -> float:
     ("spec", "aim"),
     [
         ({}, 1.055),
-        ({"max_imbalance": None}, 1.055),
         ({"max_imbalance": 1.05}, 1.05),
-        ({"split": {"by": "line"}}, 1.05),
-        ({"options": {"seconds": 1}}, 1.05),
+        ({"split": {"by": "line"}}, 1.005),
+        ({"options": {"seconds": 1}}, 1.005),
     ],
 )
 def test_the_default_leaves_what_is_not_worth_its_bytes(spec, aim):
@@ -60,3 +57,9 @@ def test_the_default_leaves_what_is_not_worth_its_bytes(spec, aim):
     load = np.array([57.0, 48.5, 48.5, 46.0])
     profile = profile_of_keys(KEY, np.arange(4), load, 4)
     assert aim_found(spec, profile) == pytest.approx(aim)
+
+
+def test_an_aim_alone_may_be_over_the_trigger_of_the_defaults() -> None:
+    assert TableSpec.model_fields["trigger"].default < 1.5
+    profile = zipf_profile(100, 1.0, slots=16)
+    assert aim_found({"max_imbalance": 1.5}, profile) == 1.5

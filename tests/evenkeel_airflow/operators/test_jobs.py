@@ -15,7 +15,7 @@ from airflow.sdk import DAG
 
 from evenkeel.inspect.half_moved import mark_moving
 from evenkeel_airflow.airflow_versions import AirflowFailException
-from evenkeel_airflow.operators import Repair, SparkJob
+from evenkeel_airflow.operators import ApplyWindow, Approve, Repair, SparkJob, ValidatePlan
 from tests.support.raw_json import write_json
 from tests.support.worlds.shop import Shop
 # isort: on
@@ -45,3 +45,16 @@ def test_repair_waits_for_the_dag_that_moves_rows_whatever_its_name(
     under_way.clear()
     task.execute({"ti": ti, "params": {}})
     assert ran == ["repair", "repair"]
+
+
+@pytest.mark.parametrize(("given", "retries"), [({}, 2), ({"retries": 0}, 0)])
+def test_an_operator_takes_the_retries_of_the_users_dag(
+    given: dict[str, int], retries: int
+) -> None:
+    window = {"start": "2026-01-01", "end": "2026-01-02"}
+    with DAG("mine", schedule=None, default_args=given) as dag:
+        ApplyWindow(task_id="apply", spec="t.yaml", **window)
+        ValidatePlan(task_id="validate", spec="t.yaml")
+        Approve(task_id="approve", spec="t.yaml")
+        ApplyWindow(task_id="own", spec="t.yaml", retries=9, **window)
+    assert [task.retries for task in dag.tasks] == [retries, retries, retries, 9]

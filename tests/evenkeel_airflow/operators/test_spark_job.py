@@ -21,7 +21,7 @@ from airflow.providers.apache.spark.hooks import spark_submit
 from airflow.sdk import DAG
 
 from evenkeel.registry.job_error import leave_error
-from evenkeel_airflow.airflow_versions import AirflowFailException
+from evenkeel_airflow.airflow_versions import REMEMBERS_DRIVERS, AirflowFailException
 from evenkeel_airflow.operators import SparkJob, spark_job
 from evenkeel_airflow.operators.spark_job import driver_python
 from partitioning.errors import InputError, UnreachableError
@@ -103,6 +103,7 @@ class Yarn:
         return (self.folder / "submitted").read_text().splitlines()
 
 
+@pytest.mark.skipif(not REMEMBERS_DRIVERS, reason="Airflow 3.3 or newer keeps a driver's id")
 def test_a_retry_finds_the_driver_on_yarn_and_its_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, manager: ThreadingHTTPServer
 ) -> None:
@@ -141,11 +142,26 @@ def test_a_cleared_task_runs_although_its_driver_has_ended(
 
 
 def test_yarn_without_an_address_submits_and_waits(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     yarn = Yarn(tmp_path, monkeypatch, None)
     yarn.attempt("first")
     assert len(yarn.submitted) == 1 and "waitAppCompletion=false" not in yarn.submitted[0]
+    said = "A retry cannot find this driver again: the connection spark_default has no yarn_re"
+    assert said in capsys.readouterr().out
+
+
+def test_an_airflow_that_remembers_no_driver_says_so(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    manager: ThreadingHTTPServer,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(spark_job, "REMEMBERS_DRIVERS", False)
+    manager.said = [SUCCEEDED]  # type: ignore[attr-defined]
+    Yarn(tmp_path, monkeypatch, f"127.0.0.1:{manager.server_port}").attempt("first")
+    said = "A retry cannot find this driver again: this Airflow is older than 3.3"
+    assert said in capsys.readouterr().out
 
 
 def test_a_driver_here_runs_this_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
 
 from evenkeel.pipeline import steps
 from evenkeel.spec.run_params import Params
@@ -17,7 +17,8 @@ from evenkeel_spark.jobs import (
     roll_back,
     verify,
 )
-from partitioning.errors import InputError
+from evenkeel_spark.tables.iceberg.table import IcebergTable
+from partitioning.errors import FenceError, InputError
 from tests.conftest import World
 from tests.support.iceberg.tables import both, placed
 
@@ -57,6 +58,38 @@ def test_a_whole_life_by_the_jobs(lake: SparkSession, jobs: World) -> None:
     assert jobs.table.snapshot(lake).rows["orders"].count() == len(before["orders"])
     assert "slot_1" in jobs.table.state("profiles", spark=lake).columns
     assert adopt.main([*spec, "--release", "--drop-columns"]) == 0
+    assert both(lake) == before
+
+
+@pytest.mark.parametrize(
+    ("procedure", "step"), [("rewrite_data_files", "files"), ("expire_snapshots", "snapshots")]
+)
+def test_a_writer_that_always_wins_is_one_line_of_maintain(
+    lake: SparkSession,
+    jobs: World,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    procedure: str,
+    step: str,
+) -> None:
+    assert adopt.main(["--spec", jobs.spec_path]) == 0
+    capsys.readouterr()
+    before, call = both(lake), IcebergTable.call
+
+    def lose(table: IcebergTable, name: str, arguments: dict[str, str]) -> Row | None:
+        if (name, table.name) != (procedure, "lake.db.orders"):
+            return call(table, name, arguments)
+        # Between Iceberg's plan and its commit there is no hook: Spark raises with its words.
+        said = "Cannot commit rewrite because of a ValidationException"
+        return lake.sql(f"SELECT raise_error('{said}')").first()
+
+    monkeypatch.setattr(IcebergTable, "call", lose)
+    monkeypatch.setattr("evenkeel_spark.tables.iceberg.commits.TRIES", 2)
+    assert maintain.main(["--spec", jobs.spec_path]) == FenceError.exit_code
+    said = capsys.readouterr()
+    (line,) = said.err.strip().splitlines()
+    assert "lake.db.orders: other writers were first" in line and "ValidationException" in line
+    assert f"orders, {step}: failed (FenceError)" in said.out and f"profiles, {step}" in said.out
     assert both(lake) == before
 
 

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from evenkeel.registry.files.migration_records import PlanMark
 from evenkeel_spark.iceberg import publish as publishing
+from evenkeel_spark.iceberg import verify as verifying
 from evenkeel_spark.iceberg.adopt import adopt
 from evenkeel_spark.iceberg.migrate import migrate
 from evenkeel_spark.iceberg.release import release
@@ -19,6 +20,7 @@ from evenkeel_spark.iceberg.verify import verify
 from evenkeel_spark.tables.iceberg.table import IcebergTable
 from partitioning.errors import FenceError, InputError
 from tests.conftest import World
+from tests.support.iceberg.stages import meanwhile
 from tests.support.iceberg.tables import both, placed, planned
 
 pytestmark = pytest.mark.spark
@@ -105,6 +107,28 @@ def test_main_may_follow_in_the_last_try(
     monkeypatch.setattr(publishing, "MOVES_AGAIN", 1)
     verify(lake, migration)
     assert team.table.epoch().number == 1
+
+
+@pytest.mark.parametrize("point", ["closed", "claimed"])
+def test_the_moves_of_the_last_turn_count(
+    lake: SparkSession, team: World, monkeypatch: pytest.MonkeyPatch, point: str
+) -> None:
+    """A writer lands once, and the rows may be moved again once."""
+    adopt(lake, team.table)
+    migration = planned(lake, team, "r1", capacities=(1, 1, 1, 0.3))
+    migrate(lake, migration)
+    before = both(lake)["orders"]
+
+    def land() -> None:
+        lake.sql("REFRESH TABLE lake.db.orders")
+        lake.table("lake.db.orders").writeTo("lake.db.orders").append()
+
+    for module in (publishing, verifying):
+        monkeypatch.setattr(module, "MOVES_AGAIN", 1)
+    with meanwhile(point, land):
+        verify(lake, migration)
+    assert team.table.epoch().number == 1 and placed(lake, team)
+    assert both(lake)["orders"] == sorted(before * 2)
 
 
 def test_a_snapshot_of_a_new_registry_has_the_newest_rows(lake: SparkSession, team: World) -> None:

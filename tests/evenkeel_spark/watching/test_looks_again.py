@@ -1,14 +1,19 @@
-"""Looks of the watch that follow others: without events, on a cleared run, or over the budget."""
+"""Looks of the watch that follow others, and what a stream says of an epoch that it published."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from evenkeel.pipeline import steps
+from evenkeel.pipeline.publish import publish_checked
+from evenkeel.registry.epochs import Epoch
+from evenkeel_spark.tables.delta import constraints
+from partitioning.errors import DamagedError
 from partitioning.watch.mitigation import Mitigation
 from tests.support.worlds.live import HOT, Live
 
@@ -49,6 +54,40 @@ def test_keys_that_cool_down_together_go_home_one_by_one_if_the_budget_asks_for_
     before = live.table.epoch().number
     assert live.turn(spark, 32) == before + 1 and len(spread(live)) == 1
     assert live.turn(spark, 33) == before + 2 and len(spread(live)) == 0
+
+
+def test_an_epoch_is_published_whose_report_fails(
+    spark: SparkSession, live: Live, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def damaged(*given: Any) -> None:
+        raise DamagedError("torn or edited", "profile.npz", "Start a new run")
+
+    live.batch(2, 4.0)
+    monkeypatch.setattr(steps, "report", damaged)
+    assert live.turn(spark, 2) == 1 == live.table.epoch().number
+    said = capsys.readouterr().out
+    assert "epoch 1 is published. A step after that has failed: profile.npz: torn" in said
+    assert "not carried out" not in said
+
+
+def test_an_epoch_is_published_whose_table_was_changed_right_after(
+    spark: SparkSession, live: Live, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is rolled back by then, and no line says that nothing was done."""
+    path = live.table.spec.state["totals"].path
+
+    def changed_after(*given: Any) -> Epoch:
+        epoch = publish_checked(*given)
+        name = constraints.epoch_name(epoch.number)
+        spark.sql(f"ALTER TABLE delta.`{path}` DROP CONSTRAINT {name}")
+        return epoch
+
+    live.batch(2, 4.0)
+    monkeypatch.setattr("evenkeel_spark.migration.publish.publish_checked", changed_after)
+    assert live.turn(spark, 2) == 1 == live.table.epoch().number
+    said = capsys.readouterr().out
+    assert "A step after that has failed" in said and "does not admit it any more" in said
+    assert "not carried out" not in said
 
 
 def spread(live: Live) -> Mapping[int, Mitigation]:

@@ -128,7 +128,7 @@ def test_windows_of_one_state_that_are_both_there_are_told(
         real(own, *args)
 
     monkeypatch.setattr(job, "merge_window", as_older)
-    with pytest.raises(InputError, match=r"is apply_window, made while .* RESTORE the table"):
+    with pytest.raises(InputError, match=r"is apply_window, made while .* --undo-window"):
         apply_window(spark, ready.table, day(8), day(11))
     with pytest.raises(InputError, match="made while"):
         apply_window(spark, ready.table, day(11), day(12))

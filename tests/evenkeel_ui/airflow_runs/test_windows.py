@@ -145,5 +145,5 @@ def test_every_dag_of_a_table_has_its_runs_shown(site: Site) -> None:
     # The words are no table of a team's own, so it has none of these two.
     file = str(airflow_env.ROOT / "examples" / "many_rows_a_key.yaml")
     for make in (adoption_dags.adopt, adoption_dags.release):
-        dag = make(load_spec(file), file)
+        dag = make(load_spec(file), file, {})
         assert dag is not None and dag.dag_id.removesuffix("many_rows_a_key") in KINDS

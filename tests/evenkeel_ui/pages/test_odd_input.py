@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from html import unescape
 from itertools import product
 from urllib.parse import quote
 
@@ -168,6 +169,22 @@ def test_a_plan_is_told_without_its_profile_or_what_runs_cost(site: Site) -> Non
     assert answer.status_code == 200 and 'aria-label="Moves"' in answer.text
     assert "profile.npz" in answer.text and "migration.json" in answer.text
     assert "what else could have moved" in answer.text
+
+
+def test_a_report_that_somebody_edited_is_called_damaged(site: Site) -> None:
+    run = site.registry.run(run_name(2))
+    kept = run.find("report.html")
+    run.write("report.html", b"<p>\xff\xfe</p>")
+    try:
+        answer = site.client("vic").get(f"/evenkeel/tables/words/runs/{run.name}/report")
+    finally:
+        run.remove("report.html")
+        if kept is not None:
+            run.write("report.html", kept)
+    assert answer.status_code == 500 and "A file is damaged" in answer.text
+    said = unescape(answer.text)
+    assert "expected a page in UTF-8, found invalid start byte at byte 3" in said
+    assert run.path("report.html") in said and "task report of a run makes its report again" in said
 
 
 def said_of_epochs(text: str) -> list[str]:

@@ -13,7 +13,13 @@ from tests.support.airflow_env import airflow_db  # noqa: F401  a fixture
 from tests.support.pages.browser import Eyes
 from tests.support.pages.failed_runs import ERROR, SO_FAR, states, undo_failed
 from tests.support.pages.questions import approve_of
-from tests.support.plugin_site import Site, end_runs, forget_runs, made_site  # noqa: F401  a fixture
+from tests.support.plugin_site import (
+    end_runs,
+    forget_runs,
+    made_site,  # noqa: F401  a fixture
+    profile,
+    run_name,
+)
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
@@ -110,6 +116,8 @@ def test_what_waits_for_me_is_answered_in_two_clicks(eyes: Eyes, asking: str) ->
 def test_a_table_over_its_trigger_says_since_when(eyes: Eyes) -> None:
     forget_runs()
     site = eyes.site
+    # A load that the plan of before did not see.
+    site.shop.learn(run_name(20), profile(20))
     site.shop.respec(trigger=1.0001, max_imbalance=1.0)
     try:
         row = Walk(eyes).row()

@@ -132,7 +132,7 @@ def explore(
         fine = under(state)
         for edge in edges(variant, scenario, state):
             done += 1
-            # A person who restores a version takes its constraints, too.
+            # It brings the constraints of then back, too. The same job repairs them.
             own = edge.by_job and edge.who != "undo"
             broken = broken_by(state, edge.state, fine) if own else None
             after = in_order(edge.state)

@@ -18,7 +18,7 @@ WAY_OUT = "some sequence of jobs leads to rest"
 def violated(scenario: Scenario, state: State) -> str | None:
     """Name the invariant that a state breaks; None: none."""
     for table in state.tables:
-        # Where a window came upon other rows than it saw, the next one names what to RESTORE.
+        # Where a window came upon other rows than it saw, `undo` leads out.
         if sums(table.rows) != table.truth and not table.undo:
             return EXACT
         rest = not state.procs and stands(state, table) == alone(state.epoch)

@@ -185,7 +185,7 @@ def holds(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:
 
 
 def undo(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:
-    """RESTORE the version that the error names: the one before a window upon other rows."""
+    """Bring back the version before a window upon other rows, as `repair --undo-window` does."""
     table = state.tables[proc.table]
     if not table.undo or table.until != UNKNOWN:
         return [("finds nothing to restore", state)]

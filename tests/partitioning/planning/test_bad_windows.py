@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from partitioning.function.function import PartitioningFunction, numbered_channels
-from partitioning.planning.decide import Decision, Policy, aim_by_chance, decide
+from partitioning.planning.aims import aim_by_chance
+from partitioning.planning.decide import Decision, Policy, decide
 from partitioning.strategies.frontier.strategy import frontier
 from partitioning.streams.zipf_stream import KEY, hashed_keys, zipf
 from partitioning.workload.forecast import Decay, forecast

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from partitioning.function.function import Channel, numbered_channels
-from partitioning.planning.decide import Pace, Policy, aim_by_chance, decide, most_by_chance
+from partitioning.planning.aims import aim_by_chance, most_by_chance
+from partitioning.planning.decide import Pace, Policy, decide
 from partitioning.planning.plan import Plan, make_plan
 from partitioning.strategies.hashing import uniform
 from partitioning.streams.zipf_stream import KEY, hashed_keys, zipf
@@ -101,6 +102,17 @@ def test_chance_begins_nothing(decay):
         begun += found.rebalance
         assert found.imbalance <= 1.1 or found.rebalance or "chance" in found.reason
     assert np.mean(np.array(uneven) > 1.1) > 0.3 and begun <= 4
+
+
+def test_an_aim_over_the_trigger_is_said_to_be_reached():
+    past = [window(1e6 * zipf(2000, 0.9))]
+    profile, own, function = expected(past)
+    found = decide(profile, function, function.channels, replace(own, trigger=1.0))
+    assert found.rebalance
+    reached = replace(own, trigger=1.0, max_imbalance=round(found.imbalance + 0.1, 2))
+    found = decide(profile, function, function.channels, reached)
+    assert not found.rebalance
+    assert f"is not over the aim, {reached.max_imbalance:g}" in found.reason
 
 
 def test_what_is_no_chance_is_begun():

@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 
 from partitioning.function.function import numbered_channels
-from partitioning.planning.decide import aim_by_chance
+from partitioning.planning.aims import aim_by_chance
 from partitioning.strategies.frontier.strategy import frontier
 from partitioning.workload.forecast import forecast
 from partitioning.workload.metrics import channel_loads, imbalance

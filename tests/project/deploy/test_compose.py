@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+import evenkeel
 from evenkeel.spec.loading import load_spec
 from evenkeel.submit import ONE_DRIVER
 
@@ -102,6 +103,10 @@ def test_where_two_drivers_would_overwrite_each_other_one_runs_at_a_time() -> No
         assert environment["AIRFLOW__CORE__EXECUTOR"] == "LocalExecutor"
         assert alone == (environment.get("AIRFLOW__CORE__PARALLELISM") == "1")
     assert "replicas" not in SERVICES["scheduler"].get("deploy", {})
+
+
+def test_the_image_has_the_version_of_the_code() -> None:
+    assert COMPOSE["x-evenkeel"]["image"] == f"evenkeel:{evenkeel.__version__}"
 
 
 def test_the_images_take_the_versions_that_are_pinned() -> None:

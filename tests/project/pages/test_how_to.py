@@ -30,7 +30,8 @@ RUN = (
 )
 RUN += ("read", "stream", "write", "writers/split", "operate/alerts", "operate/approve")
 RUN += ("operate/evolve", "operate/forget", "operate/recover", "operate/upgrade")
-RUN += ("operate/leave", "first-table-s3", "engines/duckdb", "formats/iceberg")
+RUN += ("operate/leave", "first-table-s3", "clusters/s3", "engines/duckdb")
+RUN += ("engines/warehouses", "formats/iceberg")
 #: Pages that install the wheel, so their folder has it.
 WITH_WHEEL = ("operate/upgrade", "formats/iceberg")
 #: Pages that other tests run. One needs a cluster: tests/evenkeel_airflow/test_yarn.py. The other

@@ -29,6 +29,9 @@ SPEC: dict[str, Any] = {
     "registry": "registry",
     "channels": 4,
     "slots": 64,
+    # An aim and a trigger of its own: some load is left to be seen.
+    "trigger": 1.1,
+    "max_imbalance": 1.05,
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -138,14 +139,16 @@ def _footer(spark: SparkSession, path: str) -> tuple[int, list[tuple[str, int]]]
     jvm: Any = spark._jvm
     where = jvm.org.apache.hadoop.fs.Path(path)
     conf = spark._jsparkSession.sessionState().newHadoopConf()
-    source = jvm.org.apache.parquet.hadoop.util.HadoopInputFile.fromPath(where, conf)
-    reader = jvm.org.apache.parquet.hadoop.ParquetFileReader.open(source)
+    parquet = jvm.org.apache.parquet.hadoop
+    reader = parquet.ParquetFileReader.open(parquet.util.HadoopInputFile.fromPath(where, conf))
     try:
-        blocks = list(reader.getFooter().getBlocks())
-        return sum(int(block.getRowCount()) for block in blocks), [
-            (str(chunk.getPath().toArray()[0]).lower(), int(chunk.getTotalSize()))
-            for block in blocks
-            for chunk in block.getColumns()
-        ]
+        # One call for the whole footer: each column chunk by itself would take four.
+        text = parquet.metadata.ParquetMetadata.toJSON(reader.getFooter())
     finally:
         reader.close()
+    blocks = json.loads(str(text))["blocks"]
+    return sum(int(block["rowCount"]) for block in blocks), [
+        (str(chunk["path"][0]).lower(), int(chunk["totalSize"]))
+        for block in blocks
+        for chunk in block["columns"]
+    ]

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from pyspark.sql import SparkSession
 
+from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
+from partitioning.errors import FenceError
+
+Result = TypeVar("Result")
+
+#: Times that a small commit is tried again after another writer was first.
+TRIES = 20
 #: Prefix of what our commits say of themselves in the summary of their snapshot.
 SUMMARY = "evenkeel."
 #: Lists the data files of a table, each with the mean of its partition. Iceberg 1.12 cannot plan
@@ -69,3 +78,33 @@ def commits_back(spark: SparkSession, table: str, head: int) -> Iterator[Iceberg
 def beaten(error: Exception) -> bool:
     """Return whether a commit failed because another writer was first."""
     return any(part in str(error) for part in _LOST)
+
+
+def once_free(
+    table: str, refresh: Callable[[], None], commit: Callable[[], Result], tries: int | None = None
+) -> Result:
+    """Make a commit, and make it again while another writer is first.
+
+    Parameters
+    ----------
+    tries : times that it is made at most; None: `TRIES`, which is for commits that read no row
+
+    Raises
+    ------
+    FenceError : it has lost each time
+    """
+    tries = TRIES if tries is None else tries
+    for attempt in range(tries):
+        refresh()
+        try:
+            return commit()
+        except SPARK_ERRORS as error:
+            if not beaten(error):
+                raise
+            reason = str(error).strip().splitlines()[0]
+        time.sleep(min(2.0, 0.05 * 2**attempt))
+    raise FenceError(
+        f"other writers were first {tries} times ({reason[:200]})",
+        table,
+        "Run this step again when they are quieter",
+    )

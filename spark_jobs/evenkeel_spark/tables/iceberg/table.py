@@ -8,10 +8,9 @@ with `refresh`.
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
@@ -26,22 +25,20 @@ from evenkeel_spark.tables.iceberg.commits import (
     FILES_SQL,
     SUMMARY,
     IcebergCommit,
+    Result,
     beaten,
     commits_back,
+    once_free,
 )
 from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
-from partitioning.errors import FenceError, InputError, SetupError
+from partitioning.errors import InputError, SetupError
 from partitioning.function.sql import quoted
-
-Result = TypeVar("Result")
 
 MAIN = "main"
 #: Names of our branches begin so.
 BRANCHES = "evenkeel_"
 #: Value of the slot and the channel of rows from before a table was adopted.
 UNPLACED = -1
-#: Times that a small commit is tried again after another writer was first.
-TRIES = 20
 SLOT_NAME = re.compile(rf"{SLOT}_(\d+)")
 _SNAPSHOT_PROPERTY = "spark.sql.iceberg.snapshot-property."
 
@@ -267,13 +264,19 @@ class IcebergTable:
         self.small_commit(once)
         self.refresh()
 
-    def write(self, meta: Mapping[str, object], statement: Callable[[SparkSession], Any]) -> None:
+    def write(
+        self,
+        meta: Mapping[str, object],
+        statement: Callable[[SparkSession], Any],
+        conf: Mapping[str, str] | None = None,
+    ) -> None:
         """Run a statement whose snapshot says of itself what `meta` has.
 
-        It runs in a session of its own, so that no other thread's commits say it, too.
+        It runs in a session of its own, so that no other thread's commits say it, too. `conf` are
+        further settings of that session.
         """
         said = {f"{_SNAPSHOT_PROPERTY}{SUMMARY}{n}": str(value) for n, value in meta.items()}
-        own = own_session(self.spark, said)
+        own = own_session(self.spark, {**(conf or {}), **said})
         with active_session(own):
             statement(own)
 
@@ -282,19 +285,6 @@ class IcebergTable:
 
         Raises
         ------
-        FenceError : it has lost `TRIES` times
+        FenceError : it has lost too many times
         """
-        for attempt in range(TRIES):
-            self.refresh()
-            try:
-                return what()
-            except SPARK_ERRORS as error:
-                if not beaten(error):
-                    raise
-                reason = str(error).strip().splitlines()[0]
-            time.sleep(min(2.0, 0.05 * 2**attempt))
-        raise FenceError(
-            f"other writers were first {TRIES} times ({reason[:200]})",
-            self.name,
-            "Run this step again when they are quieter",
-        )
+        return once_free(self.name, self.refresh, what)

@@ -123,8 +123,6 @@ def _merge(
     count = rows.count()
 
     def write(own: SparkSession, target: str) -> None:
-        for setting, value in JOIN_BY_CHANNEL.items():
-            own.conf.set(setting, value)
         in_session(own, rows).createOrReplaceTempView(_VIEW)
         with exact(where):
             own.sql(merge_sql(spec, name, one, target, function))
@@ -139,7 +137,7 @@ def _merge(
             )
 
     try:
-        return publish(one, head, said, write, audit)
+        return publish(one, head, said, write, audit, JOIN_BY_CHANNEL)
     except SPARK_ERRORS:
         # If the column has another name by now, say that, and not that it is missing.
         _under(one.spark, spec, name, function)
@@ -152,6 +150,7 @@ def publish(
     meta: Mapping[str, object],
     write: Callable[[SparkSession, str], object],
     audit: Callable[[IcebergCommit], None] = lambda _: None,
+    conf: Mapping[str, str] | None = None,
 ) -> bool:
     """Write one commit on a branch from a snapshot of main, audit it, and let main follow.
 
@@ -161,6 +160,7 @@ def publish(
     ----------
     write : gets a session and the SQL name of the branch
     audit : raises if the commit may not come
+    conf : settings of that session
 
     Returns
     -------
@@ -171,7 +171,7 @@ def publish(
     crash_point("branched")
     target = f"{one.sql}.{quoted(f'branch_{branch}')}"
     try:
-        one.write(meta, lambda own: write(own, target))
+        one.write(meta, lambda own: write(own, target), conf)
         crash_point("merged")
         one.refresh()
         after = one.refs().get(branch)

@@ -203,7 +203,7 @@ def test_a_restore_while_a_window_is_applied_is_told(
 
     with monkeypatch.context() as patch:
         patch.setattr(job, "merge_window", later)
-        with pytest.raises(InputError, match=r"is RESTORE, made while .*RESTORE the table"):
+        with pytest.raises(InputError, match=r"is RESTORE, made while .*--undo-window"):
             apply_window(spark, ready.table, day(10), day(12))
     with pytest.raises(InputError, match="made while"):
         apply_window(spark, ready.table, day(12), day(13))

@@ -1,0 +1,1 @@
+"""Jobs that no run has, under the same faults."""

@@ -1,0 +1,79 @@
+"""The way out after a job broke off, and whether the tables hold the truth then."""
+
+from __future__ import annotations
+
+import re
+
+from pyspark.sql import SparkSession
+
+from evenkeel_spark.migration.repair import repair
+from evenkeel_spark.tables.delta import constraints
+from partitioning.errors import FenceError, InputError
+from tests.chaos import home
+from tests.chaos.cases import Case
+from tests.chaos.home import Content, World, dag, persist, task
+from tests.chaos.jobs.flows import truth
+from tests.chaos.leftovers import age, leftovers, maintain_away
+from tests.chaos.sessions import DAY
+
+#: Advice of an error that a job may run again once a write has been quiet for so long.
+_LATER = re.compile(r"Run this again in (\d+) seconds")
+
+
+def lead_out(spark: SparkSession, case: Case, world: World) -> None:
+    """Do what the case answers to a job that broke off, then run the job as its errors advise."""
+    if case.answer == "run":
+        # It may be refused: it publishes, or leaves all as it was.
+        dag(spark, world, "learn")
+    if case.answer == "repair":
+        try:
+            repair(spark, world.table, dry_run=True)
+            repair(spark, world.table)
+        except InputError as error:
+            # Which tables there are is half changed: the advice is the job that changes them.
+            if case.step != "evolve" or "`evenkeel evolve" not in str(error):
+                raise
+    try:
+        persist(lambda: task(spark, world, case.step))
+    except FenceError as error:
+        wait = _LATER.search(str(error))
+        if wait is None:
+            raise
+        # Time goes by for what nobody writes to any more.
+        age(leftovers(world), int(wait[1]) / DAY)
+        persist(lambda: task(spark, world, case.step))
+
+
+def check_job(spark: SparkSession, case: Case, world: World, added: Content) -> None:
+    """Check that all is well after a job that no run has.
+
+    The tables hold what pandas makes of the raw events. Each row stands where the epoch in force
+    says. The job finds nothing to do.
+
+    Parameters
+    ----------
+    added : rows that another writer added meanwhile, by state table
+    """
+    table, step = world.table, case.step
+    numbers, function = table.registry.numbers(), table.epoch().function
+    assert numbers == list(range(len(numbers))), numbers
+    task(spark, world, step)
+    expected = truth(world, case.table, step)
+    for name, part in table.spec.state.items():
+        stands = set(constraints.of(spark, part.path))
+        assert stands == {constraints.epoch_name(numbers[-1])}, f"{name}: constraint {stands}"
+        rows = spark.read.format("delta").load(part.path).collect()
+        assert not home.misplaced(function, rows), f"{name}: misplaced"
+        assert not home.uncopied(function, rows), f"{name}: owners without a copy"
+        found, new = home.content(rows), added.get(name, [])
+        keys = {row[1] for row in new}
+        ours = [row for row in found if row[1] not in keys]
+        assert ours == expected[name], f"{name}: rows lost or doubled"
+        # Their columns may have changed since.
+        assert {row[1] for row in found} - {row[1] for row in ours} == keys, f"{name}: rows lost"
+        assert len(found) - len(ours) == len(new), f"{name}: rows of another writer doubled"
+        assert step in ("evolve", "forget") or sorted(set(found) - set(ours)) == sorted(new)
+    left = leftovers(world)
+    if step == "maintain":
+        assert not [file for file in left if "torn" in file.name], left
+    maintain_away(spark, world, left)
