@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from unittest.mock import patch
+
 import pytest
 from pyspark.sql import SparkSession
 
 from evenkeel_spark.iceberg.maintain import steps as maintain_steps
+from evenkeel_spark.iceberg.migrate import migrate
+from evenkeel_spark.iceberg.verify import verify
 from evenkeel_spark.jobs import adopt, maintain
 from evenkeel_spark.jobs import bootstrap as bootstrap_job
 from evenkeel_spark.jobs.apply_window import apply_window
+from evenkeel_spark.tables.delta.placement_sql import misplaced_sql
+from evenkeel_spark.windows.iceberg import merging
 from evenkeel_spark.windows.iceberg.notes import note_until, renew_note
-from evenkeel_spark.windows.iceberg.snapshots import find_said
+from evenkeel_spark.windows.iceberg.snapshots import find_said, known_placed
 from partitioning.errors import InputError
 from tests.conftest import World
 from tests.support.iceberg.fed import NAMES, check, day, one
+from tests.support.iceberg.tables import planned
 
 pytestmark = pytest.mark.spark
 
@@ -32,6 +40,59 @@ def test_rows_out_of_place_are_placed_first(lake: SparkSession, kept: World) -> 
     lake.sql("UPDATE lake.db.totals SET channel = (channel + 1) % 4")
     apply_window(lake, kept.table, day(8), day(10))
     check(lake, kept, day(10))
+
+
+def reads(lake: SparkSession, world: World, first: int, last: int) -> int:
+    """Apply a window, and return how many tables were read for rows out of place."""
+    found = []
+
+    def sql(function):
+        found.append(function.epoch)
+        return misplaced_sql(function)
+
+    with patch.object(merging, "misplaced_sql", sql):
+        apply_window(lake, world.table, day(first), day(last))
+    return len(found)
+
+
+def test_the_state_is_read_once_if_its_snapshots_tell_where_rows_are(
+    lake: SparkSession, kept: World
+) -> None:
+    assert reads(lake, kept, 8, 9) == 0
+    table = one(lake, "totals")
+    renew_note(kept.table, "totals", table, 1e10)
+    table.call("rewrite_data_files", {"options": "map('rewrite-all', 'true')"})
+    assert reads(lake, kept, 9, 10) == 0
+    table.refresh()
+    lake.sql("UPDATE lake.db.totals SET channel = (channel + 1) % 4")
+    renew_note(kept.table, "totals", table, 1e10)
+    # Nothing but a look tells. It finds them, places them, and looks again.
+    assert reads(lake, kept, 10, 11) == 2
+    assert reads(lake, kept, 11, 12) == 0
+    check(lake, kept, day(12))
+
+
+def test_rows_of_another_epoch_are_read(lake: SparkSession, kept: World) -> None:
+    migration = planned(lake, kept, "r1", capacities=(1, 1, 1, 0.3))
+    before = one(lake, "totals").head()
+    migrate(lake, migration)
+    verify(lake, migration)
+    assert reads(lake, kept, 8, 9) == len(NAMES)
+    assert reads(lake, kept, 9, 10) == 0
+    # Its own summary says that its rows are placed, by the epoch before.
+    one(lake, "totals").call("rollback_to_snapshot", {"snapshot_id": str(before)})
+    assert reads(lake, kept, 8, 9) == 2
+    assert reads(lake, kept, 9, 10) == 0
+    check(lake, kept, day(10))
+
+
+def test_a_snapshot_by_another_function_or_that_is_gone_tells_nothing(
+    lake: SparkSession, kept: World
+) -> None:
+    table, function = one(lake, "totals"), kept.table.epoch().function
+    assert known_placed(table, table.head(), function)
+    assert not known_placed(table, table.head(), replace(function, epoch=1))
+    assert not known_placed(table, 1, function)
 
 
 def test_a_key_with_two_rows_is_refused(lake: SparkSession, kept: World) -> None:

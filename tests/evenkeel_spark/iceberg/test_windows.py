@@ -172,6 +172,8 @@ def test_no_row_of_the_state_is_shuffled(lake: SparkSession, kept: World) -> Non
     with patch.object(merging, "JOIN_BY_CHANNEL", settings):
         apply_window(lake, kept.table, day(8), day(10))
     assert exchanges_of_state(plan := executed(lake)) == 0, plan
+    # Else it would sort the state.
+    assert "ShuffledHashJoin" in plan.split("Initial Plan")[0], plan
     check(lake, kept, day(10))
     off = dict.fromkeys(merging.JOIN_BY_CHANNEL, "false")
     with patch.object(merging, "JOIN_BY_CHANNEL", {**settings, **off}):

@@ -27,7 +27,7 @@ FILES_SQL = (
 #: Lists what `IcebergCommit` holds of each commit.
 _COMMITS_SQL = (
     "SELECT snapshot_id, parent_id, coalesce(summary, map()) AS summary, "
-    "CAST(unix_timestamp(committed_at) AS DOUBLE) AS moment FROM {}.snapshots"
+    "CAST(unix_timestamp(committed_at) AS DOUBLE) AS moment, operation FROM {}.snapshots"
 )
 #: Parts of the messages of a commit that another writer has beaten.
 _LOST = ("CommitFailedException", "ValidationException", "Cannot commit", "not an ancestor")
@@ -42,12 +42,14 @@ class IcebergCommit:
     number, parent : its id, and that of the one before; no parent: the first one
     summary : what the commit says of itself
     moment : when it was made, in seconds since 1970
+    operation : Iceberg's name of what it did; `replace` leaves the rows as they are
     """
 
     number: int
     parent: int | None
     summary: Mapping[str, str]
     moment: float = 0.0
+    operation: str | None = None
 
     def count(self, name: str) -> int:
         """Return a number of the summary; 0: it has none."""

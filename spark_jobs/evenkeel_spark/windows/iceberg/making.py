@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import date
 
 from pyspark.sql import DataFrame, SparkSession
@@ -31,6 +32,7 @@ from evenkeel_spark.tables.membership import table_in_errors
 from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
 from evenkeel_spark.windows.first_state import check_made, made_from, rows_until
 from evenkeel_spark.windows.iceberg.merging import MERGES_WELL
+from evenkeel_spark.windows.iceberg.snapshots import PLACED
 from partitioning.errors import DamagedError, InputError
 from partitioning.strategies.hashing import first_function
 
@@ -78,7 +80,8 @@ def bootstrap_iceberg(spark: SparkSession, table: Table, end: date | None) -> bo
                     INPUTS_PROPERTY: inputs_text(spec, name, dict(events.dtypes)),
                     MADE_PROPERTY: made,
                 }
-                _create(tables[name], spec, name, rows, properties, end)
+                said = {"step": "bootstrap", "end": end or "", PLACED: function.digest}
+                _create(tables[name], spec, name, rows, properties, said)
                 crash_point("created")
         finally:
             rows.unpersist()
@@ -136,7 +139,7 @@ def _create(
     name: str,
     rows: DataFrame,
     properties: dict[str, str],
-    end: date | None,
+    said: Mapping[str, object],
 ) -> None:
     """Create a table with its rows in one commit."""
     names = spec.state[name].path.rpartition(".")[0].split(".")
@@ -152,7 +155,7 @@ def _create(
 
     try:
         with reading(spec), exact(spec.input.path):
-            one.write({"step": "bootstrap", "end": end or ""}, create)
+            one.write(said, create)
     except SPARK_ERRORS as error:
         if "already exists" not in str(error):
             raise

@@ -27,7 +27,12 @@ from evenkeel_spark.tables.iceberg.table import BRANCHES, IcebergTable
 from evenkeel_spark.tables.membership import table_in_errors
 from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
 from evenkeel_spark.windows.applied_windows import Applied
-from evenkeel_spark.windows.iceberg.snapshots import IcebergWindows, windows_at
+from evenkeel_spark.windows.iceberg.snapshots import (
+    PLACED,
+    IcebergWindows,
+    known_placed,
+    windows_at,
+)
 from evenkeel_spark.windows.kept_types import as_stored
 from partitioning.errors import EvenkeelError, FenceError, InputError
 from partitioning.function.function import PartitioningFunction
@@ -47,6 +52,13 @@ JOIN_BY_CHANNEL = {
     "spark.sql.sources.v2.bucketing.allowJoinKeysSubsetOfPartitionKeys.enabled": "true",
     "spark.sql.requireAllClusterKeysForCoPartition": "false",
     "spark.sql.iceberg.planning.preserve-data-grouping": "true",
+}
+#: A task then finds the window's rows of its channel by hash, and sorts no row of the state. Bytes
+#: of these rows in a shuffle: with more it sorts both, because a table by hash must fit in memory.
+#: Spark takes no limit below the size that it advises for partitions.
+JOIN_BY_HASH = {
+    "spark.sql.adaptive.advisoryPartitionSizeInBytes": "16m",
+    "spark.sql.adaptive.maxShuffledHashJoinLocalMapThreshold": "16m",
 }
 #: Properties of a table that windows are merged into: a MERGE writes the rows that it changes and
 #: deletion vectors, each in the task that has read the channel.
@@ -78,6 +90,8 @@ def add_window(
     spec, where = table.spec, table_in_errors(table.spec, name)
     # Not `epoch`: that is said by commits which lead to one.
     said = {"step": "apply_window", "start": days[0], "end": days[1], "under": function.epoch}
+    # Rows of the snapshot before are placed by then.
+    said[PLACED] = function.digest
     for _ in range(MERGE_TRIES):
         head = _under(spark, spec, name, function).head()
         # Rows are moved only after the column has got its new name: so the rows of this snapshot
@@ -94,7 +108,7 @@ def add_window(
                 where,
                 f"Go on with --start {there.until}",
             )
-        if one.rows(head).where(misplaced_sql(function)).limit(1).count():
+        if _misplaced(one, head, function):
             # The window would add a second row of their keys.
             place(one, where, function, {"step": "place", "epoch": function.epoch})
         elif _merge(one, head, spec, name, window, function, said):
@@ -105,6 +119,13 @@ def add_window(
         where,
         "Run it again when they are quieter: it counts nothing twice",
     )
+
+
+def _misplaced(one: IcebergTable, head: int, function: PartitioningFunction) -> bool:
+    """Return whether a snapshot has rows elsewhere. They are read, unless it tells of itself."""
+    if known_placed(one, head, function):
+        return False
+    return bool(one.rows(head).where(misplaced_sql(function)).limit(1).count())
 
 
 def _merge(
@@ -137,7 +158,7 @@ def _merge(
             )
 
     try:
-        return publish(one, head, said, write, audit, JOIN_BY_CHANNEL)
+        return publish(one, head, said, write, audit, {**JOIN_BY_CHANNEL, **JOIN_BY_HASH})
     except SPARK_ERRORS:
         # If the column has another name by now, say that, and not that it is missing.
         _under(one.spark, spec, name, function)
@@ -220,8 +241,9 @@ def _under(
     one = IcebergTable(spark, spec.state[name].path)
     one.refresh()
     check_slot_column(spec, {name: one}, function)
+    properties = one.properties()
     for key, wanted in MERGES_WELL.items():
-        if (found := one.properties().get(key)) != wanted:
+        if (found := properties.get(key)) != wanted:
             raise InputError(
                 f"expected {key} to be {wanted}, found {found}: a window would write whole files "
                 "again, or send all of the table's rows",

@@ -31,6 +31,8 @@ from partitioning.function.function import PartitioningFunction
 
 #: Steps of our commits that add or record events.
 STEPS = ("apply_window", "bootstrap", "holds_until")
+#: In the summary of a snapshot of ours: digest of the function that has placed all of its rows.
+PLACED = "placed"
 #: In the summary of a snapshot whose rows were brought over from another branch.
 _BROUGHT = "source-snapshot-id"
 
@@ -68,6 +70,23 @@ def windows_at(table: IcebergTable, head: int) -> Iterator[tuple[date, date]]:
         if _step(commit) == "apply_window":
             start, end = (commit.summary[f"{SUMMARY}{fact}"] for fact in ("start", "end"))
             yield date.fromisoformat(start), date.fromisoformat(end)
+
+
+def known_placed(table: IcebergTable, head: int, function: PartitioningFunction) -> bool:
+    """Return whether snapshots tell that all rows of a snapshot are where a function puts them.
+
+    A bootstrap tells it, and so does a window: it follows a snapshot whose rows were so, and adds
+    rows by the same function. Files that are written again, and our notes, change no row. Any other
+    snapshot may have brought rows from elsewhere, so they must be read.
+    """
+    for commit in commits_back(table.spark, table.sql, head):
+        if _BROUGHT in commit.summary:
+            return False
+        if (by := commit.summary.get(f"{SUMMARY}{PLACED}")) is not None:
+            return by == function.digest
+        if commit.operation != "replace" and _step(commit) != "holds_until":
+            return False
+    return False
 
 
 def _step(commit: IcebergCommit) -> str | None:
