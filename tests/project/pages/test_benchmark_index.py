@@ -44,6 +44,9 @@ WHERE_WE_LOSE = {
         "routing", "the same, 1 or 20 keys split", rf"[\d.]+ to {NUMBER} "
     ),
     "adopting a Delta table, over `CREATE TABLE AS SELECT`": row("moving", "adopt 5M rows", LOST),
+    "moving 10% of the slots on Iceberg, over a full rewrite": row(
+        "moving", "migrate on Iceberg, 5M rows, 10% of slots", LOST
+    ),
     "adopting Iceberg tables, over `CREATE TABLE AS SELECT`": row(
         "skew", "the same: time of adopting", LOST
     ),
