@@ -30,7 +30,7 @@ from evenkeel_spark.iceberg.migrate import migrate
 from evenkeel_spark.iceberg.verify import verify
 from evenkeel_spark.jobs.apply_window import apply_window
 from evenkeel_spark.jobs.bootstrap import bootstrap
-from evenkeel_spark.migration.fence import Migration, approved_migration
+from evenkeel_spark.plans.approved_plan import Migration, approved_migration
 from evenkeel_spark.runtime.session import session
 from evenkeel_spark.tables.iceberg.table import IcebergTable
 from partitioning.function.sql import channel_sql
