@@ -19,7 +19,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO
 
-from evenkeel import __version__
 from evenkeel.private_file import write_private
 from partitioning.errors import InputError, SetupError, UnreachableError
 
@@ -37,14 +36,9 @@ _TURN_ENDED = "ended\n"
 _JOB_END = ")\n"
 
 
-def shared_versions(pyspark: str) -> str:
-    """Return the versions that a job and the Spark that it runs in must share.
-
-    Parameters
-    ----------
-    pyspark : version of PySpark in this Python
-    """
-    return f"PySpark {pyspark}, Evenkeel {__version__}"
+def shared_versions(pyspark: str, evenkeel: str) -> str:
+    """Return the versions that a job and the Spark that it runs in must share."""
+    return f"PySpark {pyspark}, Evenkeel {evenkeel}"
 
 
 @dataclass(frozen=True)

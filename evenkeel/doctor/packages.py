@@ -153,7 +153,7 @@ def own_driver() -> Iterator[Finding]:
     address, pyspark = shared.address(), installed("pyspark")
     if address is None:
         yield Finding(VARIABLE, Status.wrong, f"no Spark stays up in {shared.folder}", fix)
-    elif pyspark and address.versions != (here := shared_versions(pyspark)):
+    elif pyspark and address.versions != (here := shared_versions(pyspark, evenkeel.__version__)):
         said = f"{shared.folder} has {address.versions}, and jobs have {here}"
         yield Finding(VARIABLE, Status.wrong, said, f"End process {address.server}, then: {fix}")
     else:

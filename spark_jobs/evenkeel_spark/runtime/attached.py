@@ -12,6 +12,7 @@ from typing import IO, Any
 import pyspark
 from pyspark.sql import SparkSession
 
+import evenkeel
 from evenkeel.shared_spark import SharedSpark, end_turn, shared_versions
 from evenkeel_spark.tables.spark_errors import (
     GATEWAY_ERRORS,
@@ -50,7 +51,7 @@ _turns: list[_Turn] = []
 
 def versions() -> str:
     """Return the versions that a job and the Spark that it runs in must share."""
-    return shared_versions(pyspark.__version__)
+    return shared_versions(pyspark.__version__, evenkeel.__version__)
 
 
 def attached_session(shared: SharedSpark, name: str) -> SparkSession:
