@@ -37,12 +37,7 @@ _JOB_END = ")\n"
 
 
 def shared_versions(pyspark: str, evenkeel: str) -> str:
-    """Return the versions that a job and the Spark that it runs in must share, as text.
-
-    Parameters
-    ----------
-    pyspark, evenkeel : versions in this Python
-    """
+    """Return the versions that a job and the Spark that it runs in must share."""
     return f"PySpark {pyspark}, Evenkeel {evenkeel}"
 
 

@@ -110,6 +110,7 @@ _OF_MESSAGES = {
     # What users give.
     r"Evenkeel made it": "Rows of a split key are parts. A plain reader would count each part.",
     r"a Spark stays up|is not empty$": "The folder is in use, or an earlier try has left files.",
+    r"expected a folder, or": "A file has this name, or this account may not write there.",
     r"other users may": "The folder was made with rights for a group or for all.",
     r"(a key is not of type|values (are not|of type))": "A value of the key does not convert to "
     "the type that the epoch has, such as text in a column of numbers.",

@@ -52,10 +52,10 @@ def check_own_jvm(spark: SparkSession) -> None:
     """
     if type(spark).__module__.startswith("pyspark.sql.connect"):
         raise SetupError(
-            "expected a Spark session with a JVM of its own, found one of Spark Connect. Over it a "
-            "program can route, read and append, and nothing more",
+            "expected a Spark session with a JVM of its own, found one of Spark Connect",
             "commit_session and meet",
-            "Run this program by spark-submit, without SPARK_REMOTE",
+            "Run this program by spark-submit, without SPARK_REMOTE. Over Spark Connect it can "
+            "route, read and append",
         )
 
 

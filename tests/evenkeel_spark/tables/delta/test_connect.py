@@ -14,7 +14,7 @@ from partitioning.errors import SetupError
 
 #: Its class alone is looked at, so it needs no server.
 UNREACHED = cast("SparkSession", ConnectSession.__new__(ConnectSession))
-SAID = "found one of Spark Connect.*can route, read and append.*Run this program by spark-submit"
+SAID = "found one of Spark Connect.*Run this program by spark-submit.*can route, read and append"
 
 
 def test_a_commit_over_spark_connect_is_refused_in_words() -> None:
