@@ -12,6 +12,8 @@ from partitioning.errors import MissingExtraError, SetupError
 #: Release series that tests have run on: see docs/COMPATIBILITY.md before adding one.
 TESTED_PYTHON = ("3.11", "3.12", "3.13")
 TESTED_SPARK = ("4.0", "4.1", "4.2")
+#: Newest release of a series that PyPI has of both pyspark and pyspark-client, on 2026-11-27.
+_BOTH = {"4.0": "4.0.4", "4.1": "4.1.3", "4.2": "4.2.0"}
 TESTED_DELTA = ("4.4",)
 TESTED_AIRFLOW = ("3.1", "3.2", "3.3")
 TESTED_ICEBERG = ("1.12",)
@@ -97,18 +99,11 @@ def one_pyspark_command(spark: str, client: str) -> str:
     ----------
     spark, client : the versions that are installed, which differ
     """
-    series, again = _series(spark), ""
-    wanted = {"pyspark": spark, "pyspark-client": client}
-    if series == _series(client):
-        wanted = dict.fromkeys(wanted, min(spark, client, key=_numbers))
-    elif series in TESTED_SPARK:
-        # Nobody here knows which releases of this series the client has.
-        wanted["pyspark-client"] = f"{series}.*"
-        again = ", then run this again: it names one release that both have"
+    if _series(spark) == _series(client):
+        wanted = min(spark, client, key=_numbers)
     else:
-        wanted["pyspark"] = client
-    names = " ".join(f"'{name}=={version}'" for name, version in wanted.items())
-    return f"pip install --force-reinstall --no-deps {names}{again}"
+        wanted = _BOTH.get(_series(spark), client)
+    return f"pip install --force-reinstall --no-deps {_pins(wanted, 'pyspark', 'pyspark-client')}"
 
 
 def same_series_command(spark: str) -> str:
@@ -120,9 +115,16 @@ def same_series_command(spark: str) -> str:
     ----------
     spark : version of the Spark
     """
-    # Both write one folder, so both change.
-    mine = [name for name in ("pyspark", "pyspark-client") if installed(name)] or ["pyspark"]
-    return "pip install " + " ".join(f"'{name}=={_series(spark)}.*'" for name in mine)
+    series = _series(spark)
+    if installed("pyspark-client"):
+        # Both write one folder, so both change.
+        both = _BOTH.get(series, f"{series}.*")
+        return f"pip install {_pins(both, 'pyspark', 'pyspark-client')}"
+    return f"pip install {_pins(f'{series}.*', 'pyspark')}"
+
+
+def _pins(version: str, *names: str) -> str:
+    return " ".join(f"'{name}=={version}'" for name in names)
 
 
 def _series(version: str) -> str:

@@ -119,13 +119,16 @@ def repair(spec: TableSpec, file: str, defaults: Mapping[str, Any]) -> DAG:
     params = dry_run_param("Show what is wrong and what repair would do; change nothing.")
     older = "Give up epochs of the tables that the registry does not have. Look at a dry run first."
     params["registry_older"] = switch("Registry is older", older, section=SAFETY)
+    names = ["dry_run", "registry_older"]
     undo = "First take back a window that was added to other rows than it had seen."
-    params["undo_window"] = switch("Undo a window", undo, section=SAFETY)
+    if not (spec.plain or spec.iceberg):
+        params["undo_window"] = switch("Undo a window", undo, section=SAFETY)
+        names.append("undo_window")
     with table_dag("repair", spec, about, defaults, params=params) as dag:
         op.Repair(
             task_id="repair",
             others=[f"{kind}_{spec.table}" for kind in ("rebalance", "roll_back", "watch")],
-            arguments={"--spec": file, **switches("dry_run", "registry_older", "undo_window")},
+            arguments={"--spec": file, **switches(*names)},
         )
     return dag
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,11 +23,11 @@ class MakesDags:
     Parameters
     ----------
     function : its name in our package
-    text : of the whole file
+    tree : the whole file
     """
 
     file: Path
-    text: str
+    tree: ast.Module
     function: str
     call: ast.Call
 
@@ -45,12 +46,14 @@ class MakesDags:
     @property
     def connection(self) -> str | None:
         """Return the connection of the call's Spark jobs; None: only a run of the file knows it."""
-        dicts = [given for given in self._given("default_args") if isinstance(given, ast.Dict)]
-        for pair in (p for d in dicts for p in zip(d.keys, d.values, strict=True)):
+        # A task group takes those of its DAG.
+        calls = [self.call] if self.function == "load_tables" else _calls_in(self.tree)
+        given = [k.value for call in calls for k in call.keywords if k.arg == "default_args"]
+        for pair in (pair for arguments in given for pair in _pairs(arguments)):
             match pair:
-                case ast.Constant(value="conn_id"), ast.Constant(value=str(named)):
+                case "conn_id", ast.Constant(value=str(named)):
                     return named
-        return None if "conn_id" in self.text else CONNECTION
+        return None if "conn_id" in ast.unparse(self.tree) else CONNECTION
 
     def _given(self, keyword: str) -> list[ast.expr]:
         return [k.value for k in self.call.keywords if k.arg == keyword]
@@ -60,19 +63,36 @@ def calls_of_ours(folder: str) -> Iterator[MakesDags]:
     """Yield each call of a function of ours, in all files under a folder that import it from us."""
     for file in sorted(Path(folder).rglob("*.py")):
         try:
-            text = file.read_text()
-            tree = ast.parse(text) if _AIRFLOW_PACKAGE in text else None
-        except (OSError, ValueError, SyntaxError):
+            text = file.read_bytes()
+            if _AIRFLOW_PACKAGE.encode() not in text:
+                continue
+            with warnings.catch_warnings(action="ignore"):
+                tree = ast.parse(text)
+            for function, call in _calls(tree):
+                yield MakesDags(file, tree, function, call)
+        except (OSError, ValueError, SyntaxError, RecursionError):
             # Airflow shows such a file itself.
             continue
-        if tree:
-            for function, call in _calls(tree):
-                yield MakesDags(file, text, function, call)
 
 
 def loaded_folders(folder: str) -> list[Path]:
     """Return the folders of specs that DAG files name literally."""
     return [found.folder for found in calls_of_ours(folder) if found.folder]
+
+
+def _calls_in(tree: ast.Module) -> list[ast.Call]:
+    return [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+
+
+def _pairs(mapping: ast.expr) -> Iterator[tuple[str, ast.expr]]:
+    """Yield the names and values of a mapping as it stands in a file."""
+    match mapping:
+        case ast.Dict(keys=keys, values=values):
+            for key, value in zip(keys, values, strict=True):
+                if isinstance(key, ast.Constant):
+                    yield str(key.value), value
+        case ast.Call(func=ast.Name(id="dict"), keywords=given):
+            yield from ((k.arg, k.value) for k in given if k.arg)
 
 
 def _calls(tree: ast.Module) -> Iterator[tuple[str, ast.Call]]:
@@ -87,6 +107,8 @@ def _calls(tree: ast.Module) -> Iterator[tuple[str, ast.Call]]:
             case ast.ImportFrom(module=str(module), names=names, level=0):
                 if module.partition(".")[0] == _AIRFLOW_PACKAGE:
                     functions |= {n.asname or n.name: n.name for n in names}
+                    modules |= {n.asname or n.name for n in names}
+                    functions |= {c: c for n in names if n.name == "*" for c in _CALLS}
     for node in nodes:
         match node:
             case ast.Call(func=ast.Name(id=name)) if functions.get(name) in _CALLS:

@@ -27,12 +27,16 @@ def local(folder: Path) -> Bundle:
         "from evenkeel_airflow.loading import load_tables\nload_tables\\\n(globals())",
         "import evenkeel_airflow.loading as e\ne.load_tables(globals())",
         f"{FROM_US} RebalanceTaskGroup\nwith dag:\n    RebalanceTaskGroup('/opt/a.yaml')",
+        f"{FROM_US} loading\nloading.load_tables(globals())",
+        f"{FROM_US} *\nload_tables(globals())",
+        f"\ufeff{FROM_US} load_tables\nload_tables(globals())",
     ],
 )
 def test_a_folder_has_the_tables(tmp_path: Path, line: str) -> None:
     (gone,) = dags([local(tmp_path / "gone")])
     assert gone.status is Status.wrong and "no such folder" in gone.found
     (tmp_path / "mine.py").write_text(f"{line}\n")
+    (tmp_path / "long.py").write_text(f"# evenkeel_airflow\nsum = {'1 + ' * 50_000}1\n")
     (found,) = dags([local(tmp_path)])
     assert found.status is Status.ok and str(tmp_path / "mine.py") in found.found
 
@@ -64,6 +68,12 @@ def test_a_function_of_the_same_name_is_not_ours(tmp_path: Path, text: str) -> N
         ("load_tables(globals(), default_args={'pool': 'p'})", {"spark_default": Status.wrong}),
         ("load_tables(globals(), default_args={'conn_id': 'team'})", {"team": Status.ok}),
         ("load_tables(globals(), default_args={'conn_id': 'none'})", {"none": Status.wrong}),
+        ("load_tables(globals(), default_args=dict(conn_id='team'))", {"team": Status.ok}),
+        (
+            f"{FROM_US} RebalanceTaskGroup\nwith DAG('d', default_args={{'conn_id': 'team'}}):\n"
+            "    RebalanceTaskGroup('a.yaml')",
+            {"team": Status.ok},
+        ),
         (
             "given = {'conn_id': 'team'}\nload_tables(globals(), default_args=given)",
             {"spark_default": Status.warning},

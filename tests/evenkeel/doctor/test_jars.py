@@ -56,7 +56,7 @@ def test_the_spark_of_spark_home_is_the_one_that_delta_s_jars_are_for(
     assert rows["Delta's jars"].status is Status.ok, rows["Delta's jars"]
     two = rows["PySpark and SPARK_HOME"]
     assert two.status is Status.warning and two.found == "PySpark 4.2.0, Spark 4.1.2"
-    assert "pip install 'pyspark==4.1.*'" in two.fix
+    assert "pip install 'pyspark==4.1." in two.fix
     monkeypatch.setattr(packages, "installed", lambda name: "4.1.4" if name == "pyspark" else None)
     assert "PySpark and SPARK_HOME" not in {row.what for row in packages.look_at_packages()}
 

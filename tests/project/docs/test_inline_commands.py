@@ -24,7 +24,7 @@ MAKEFILE = (ROOT / "Makefile").read_text()
 #: Target of make -> the names that its ARGS may have.
 NAMES = {"bench": {*ALL, *LONG}, "papers": {*QUICK}, "papers-quick": {*QUICK}}
 _FENCE = re.compile(r"^ *```.*?^ *```", re.M | re.S)
-_COMMAND = re.compile(r"`((?:make|(?:\.venv/bin/)?(?:python|pytest)) [^`]+)`")
+_COMMAND = re.compile(r"`(?:[A-Z_]+=\S+ )*((?:make|(?:\.venv/bin/)?(?:python|pytest)) [^`]+)`")
 
 
 def commands() -> Iterator[list[str]]:
@@ -65,7 +65,9 @@ def problem_of_make(target: str, *words: str) -> str | None:
         return f"{target} has no {names - NAMES[target]}" if names - NAMES[target] else None
     if "-k" in arguments:
         return None if arguments[-1] in names_of_tests() else f"no test is {arguments[-1]}"
-    runs = re.search(rf"^{target}:.*\n(?:\t.*\n)*?\t.*-m ([\w.]+) .*\$\(ARGS\)", MAKEFILE, re.M)
+    runs = re.search(
+        rf"^{target}:.*\n(?:\t.*\n)*?\t.*\$\(PY\) -m ([\w.]+) .*\$\(ARGS\)", MAKEFILE, re.M
+    )
     return without(options(arguments), runs[1]) if runs else None
 
 
