@@ -121,11 +121,9 @@ def _known(error: Exception, table: Table | None) -> EvenkeelError | None:
         # Another writer won, so Delta has committed nothing of the losing write.
         first = str(error).strip().splitlines()[0]
         return FenceError(f"somebody else wrote at the same time ({first})", fix="Run it again")
-    if (silent := unanswered(error)) is not None:
-        return silent
     if isinstance(error, SPARK_ERRORS) and (why := denied(error)) is not None:
         return DeniedError("used", why, table.spec.table if table else None)
-    return None
+    return unanswered(error)
 
 
 def fail(error: EvenkeelError) -> int:

@@ -14,6 +14,15 @@ _FAILS = re.compile(
     r"|jdbc\.UncheckedSQLException)\b:? ?(?P<said>.*)"
 )
 _CAUSE = re.compile(r"^Caused by: (?:[\w$]+\.)*(\S.*)", re.MULTILINE)
+#: The same exceptions, if a server or database has answered: it says no, and will say it again.
+_SAYS_NO = re.compile(
+    r"Unable to process \(code: (?!408|429)4\d\d|No suitable driver|authentication failed"
+    r"|(?i:permission denied|access denied)"
+)
+#: Exceptions of what was tried beside, which decide nothing.
+_SUPPRESSED = re.compile(r"^\s+Suppressed: .*(?:\n\s{2,}.*)*", re.MULTILINE)
+#: Settings of a database's address, a password among them.
+_SETTINGS = re.compile(r"(jdbc:[^\s?;]*)[?;]\S*")
 
 
 def unanswered(error: BaseException, where: str | None = None) -> UnreachableError | None:
@@ -25,12 +34,12 @@ def unanswered(error: BaseException, where: str | None = None) -> UnreachableErr
     """
     if not isinstance(error, SPARK_ERRORS):
         return None
-    text = str(error)
-    if (found := _FAILS.search(text)) is None:
+    text = _SUPPRESSED.sub("", str(error))
+    if (found := _FAILS.search(text)) is None or _SAYS_NO.search(text):
         return None
     # The innermost exception names the address, or what the database says.
     causes = _CAUSE.findall(text)
-    said = (causes[-1] if causes else found["said"]).strip()[:200]
+    said = _SETTINGS.sub(r"\1", causes[-1] if causes else found["said"]).strip()[:200]
     if found["unknown"]:
         return UnreachableError(
             f"its catalog has not said whether a commit came in ({said})",

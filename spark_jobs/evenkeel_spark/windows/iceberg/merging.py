@@ -54,11 +54,11 @@ JOIN_BY_CHANNEL = {
     "spark.sql.iceberg.planning.preserve-data-grouping": "true",
 }
 #: A task then finds the window's rows of its channel by hash, and sorts no row of the state. Bytes
-#: of these rows in a shuffle: with more it sorts both, because a table by hash must fit in memory.
-#: Spark takes no limit below the size that it advises for partitions.
+#: of these rows in a shuffle, where they are compressed. With more it sorts both, because a table
+#: by hash must fit in memory. Spark takes no limit below the size that it advises for partitions.
 JOIN_BY_HASH = {
-    "spark.sql.adaptive.advisoryPartitionSizeInBytes": "16m",
-    "spark.sql.adaptive.maxShuffledHashJoinLocalMapThreshold": "16m",
+    "spark.sql.adaptive.advisoryPartitionSizeInBytes": "4m",
+    "spark.sql.adaptive.maxShuffledHashJoinLocalMapThreshold": "4m",
 }
 #: Properties of a table that windows are merged into: a MERGE writes the rows that it changes and
 #: deletion vectors, each in the task that has read the channel.
