@@ -167,8 +167,9 @@ def exchanges_of_state(plan: str) -> int:
 
 
 def test_no_row_of_the_state_is_shuffled(lake: SparkSession, kept: World) -> None:
-    # Small tables would be sent to every task.
-    settings = {**merging.JOIN_BY_CHANNEL, "spark.sql.autoBroadcastJoinThreshold": "-1"}
+    # Small tables would be sent to every task. A checkout's Spark does not adapt; others do.
+    own = {"spark.sql.autoBroadcastJoinThreshold": "-1", "spark.sql.adaptive.enabled": "true"}
+    settings = {**merging.JOIN_BY_CHANNEL, **own}
     with patch.object(merging, "JOIN_BY_CHANNEL", settings):
         apply_window(lake, kept.table, day(8), day(10))
     assert exchanges_of_state(plan := executed(lake)) == 0, plan
