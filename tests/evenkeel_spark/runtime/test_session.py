@@ -44,7 +44,7 @@ def test_a_spark_of_another_series_than_pyspark_is_named_before_delta_s_jars(spa
     monkeypatch.setattr(pyspark, "__version__", "4.9.0")
     said = (
         rf"\$SPARK_HOME.*: expected one version of Spark, found PySpark 4\.9\.0 and Spark "
-        rf"{spark.version}.*Unset SPARK_HOME, or run: pip install pyspark=={spark.version}"
+        rf"{spark.version}.*Unset SPARK_HOME, or run: pip install 'pyspark=={spark.version[:4]}"
     )
     with pytest.raises(SetupError, match=said):
         own_spark("test")
