@@ -174,7 +174,7 @@ def test_a_connect_server_of_another_version_is_one_warning(
     assert "one version of Spark" not in before
     (line,) = (line for line in after.splitlines() if "one version of Spark" in line)
     assert f"found PySpark 3.9.0 and Spark {here} on the Spark Connect server" in line
-    # What only a session with a JVM can do is refused in words.
+    # A session without a JVM refuses in words what needs one.
     refused = [line for line in after.splitlines() if line.startswith("refused: ")]
     assert len(refused) == 2, done.stderr
     assert all("by spark-submit, without SPARK_REMOTE" in line for line in refused)

@@ -126,7 +126,7 @@ def test_a_window_whose_answers_are_lost_counts_once(
         return commit(method, path) and seen == losing
 
     server.drop_answer = lost
-    # Of each of the two tables: the branch's rows, and then that main follows it.
+    # The branch's rows of each of the two tables, and then that main follows it.
     for which in (2, 3, 2, 3):
         losing, seen = which, 0
         capsys.readouterr()
