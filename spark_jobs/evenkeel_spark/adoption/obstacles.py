@@ -33,8 +33,13 @@ def layout_problems(
     ----------
     key : with the types that the input has
     """
-    yield from _owner_problems(spark, spec, name)
-    yield from key_problems(kinds_of(schema), key, table_in_errors(spec, name))
+    where, path = table_in_errors(spec, name), spec.state[name].path
+    yield from owner_problems(state.properties(spark, path), where)
+    if ours := sorted(constraints.our_constraints(spark, path)):
+        yield InputError(
+            f"has the constraint {', '.join(ours)} of Evenkeel", where, "Release it first"
+        )
+    yield from key_problems(kinds_of(schema), key, where)
     yield from _column_problems(spark, spec, name, schema)
     yield from _feature_problems(spark, spec, name)
     yield from _writer_problems(spark, spec, name)
@@ -93,15 +98,6 @@ def taken_problems(taken: Sequence[str], where: str) -> Iterator[EvenkeelError]:
             f"has a column {', '.join(map(repr, taken))}, which Evenkeel would add",
             where,
             "Rename the column",
-        )
-
-
-def _owner_problems(spark: SparkSession, spec: TableSpec, name: str) -> Iterator[EvenkeelError]:
-    table, where = spec.state[name], table_in_errors(spec, name)
-    yield from owner_problems(state.properties(spark, table.path), where)
-    if ours := sorted(constraints.our_constraints(spark, table.path)):
-        yield InputError(
-            f"has the constraint {', '.join(ours)} of Evenkeel", where, "Release it first"
         )
 
 

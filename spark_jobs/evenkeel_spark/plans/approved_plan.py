@@ -21,7 +21,10 @@ AGAIN = "Plan again: start a new run"
 
 @dataclass(frozen=True, eq=False)
 class Migration:
-    """A plan to carry out or undo: its table, its run, and the functions of both epochs."""
+    """A plan to carry out or undo: its table, its run, and the functions of both epochs.
+
+    The constraints, their rules and `in_order` are those of Delta tables.
+    """
 
     table: Table
     run: RunFiles
