@@ -39,7 +39,6 @@ TYPED = {
     ("README.md", "flights: "): "what `make run` printed",
     ("CONTRIBUTING.md", "make test"): "minutes to hours each; the workflows make most of them",
     ("docs/SPLITTING.md", "python"): "test_newcomer runs it on Delta, in a reader's shell",
-    ("docs/SPLITTING.md", "sql"): "test_newcomer runs it on Delta, in a reader's shell",
     ("docs/reference/python.md", "python"): "run below",
     ("docs/GENERATOR.md", "sh"): "run below",
     ("docs/PROTOCOL.md", "sh"): "minutes each: test_protocol_model explores these cases",
