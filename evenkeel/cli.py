@@ -118,7 +118,7 @@ def show(
     }
     rows = [[k, _shown(v)] for k, v in facts.items() if k != "owned"]
     rows += [
-        [f"channel {o['channel']}", f"{o['slots']} slots, {o['explicit_keys']} explicit keys"]
+        [f"channel {o['channel']}", f"{o['slots']} slots, {o['explicit_keys']} pinned keys"]
         for o in facts["owned"]
     ]
     _answer(format, facts, ["field", "value"], rows)

@@ -31,7 +31,7 @@ CITED = {
     (COST, rf"bytes written for a byte moved \| \[{NUMBER}\]"): row(
         "moving", "migrate, 10% of slots: bytes", NUMBER
     ),
-    (COST, rf"\[{NUMBER} times\]\(\S+\) with 500 heavy keys"): row(
+    (COST, rf"\[{NUMBER} times\]\(\S+\) with 500 pinned keys"): row(
         "routing", r"routing by 4,096 slots .* string keys", rf"\*\*missed\*\*: {NUMBER}"
     ),
     (COST, rf"\[{NUMBER} times\]\(\S+\) an append"): row("moving", "append of 5M rows", NUMBER),
