@@ -130,3 +130,25 @@ def test_what_a_writer_of_an_older_epoch_writes_is_right_or_refused(
     assert after["D000"] == {
         c: before["D000"].get(c, 0) + new.get(c, 0) for c in {*before["D000"], *new}
     }
+
+
+@pytest.mark.parametrize("first", [None, shared], ids=["whole", "split"])
+def test_a_key_with_several_rows_on_one_channel_is_refused(
+    spark: SparkSession, ready: World, first: Any
+) -> None:
+    """A writer has appended a row of a key that is there. The MERGE would add to both."""
+    if first is not None:
+        first(spark, ready)
+    batch = routed(spark, ready, ready.table.epoch())
+    path = ready.table.spec.state["totals"].path
+    (home, *_) = owners(ready, "D000", 2 if first else 1)
+    put(spark, path, "D000", [home], trips=1000)
+    rows = spark.read.format("delta").load(path).where("dest = 'D000'").select("channel", "trips")
+    before = sorted(rows.collect())
+    assert len(before) == 2
+    with pytest.raises(Exception, match="several rows of a key on one channel"):
+        write(spark, ready, batch)
+    assert sorted(rows.collect()) == before
+    # Rows of other keys do not matter.
+    write(spark, ready, batch.where("dest <> 'D000'"))
+    assert sorted(rows.collect()) == before
