@@ -46,10 +46,6 @@ TYPED = {
     ("docs/PAPERS.md", "text"): "runs of experiments, which test_pages of benchmarks reads",
     ("docs/papers/*.md", "text"): "figures of experiments, as `make papers` printed them",
     ("docs/ARCHITECTURE.md", "text"): "a drawing",
-    **{
-        ("docs/reference/FUNCTION.md", language): f"test_usage runs the lines in {language}"
-        for language in ("java", "go", "rust", "js")
-    },
 }
 #: What the names of an example in Python stand for. Its other names are PySpark's.
 KNOWN = {"evenkeel": evenkeel, "epoch": Epoch}
