@@ -27,7 +27,7 @@ TEXT = (ROOT / "docs" / "SPLITTING.md").read_text()
 def told(part: str, world: World) -> str:
     """The code of the section, which routes or merges, for the table of these tests."""
     section = TEXT.partition("## Your own writer\n")[2]
-    before, merge = re.findall(r"^```python\n(.*?)^```", section, re.M | re.S)
+    ((before, merge),) = re.findall(r"^```python\n(.*?)^(path = .*?)^```", section, re.M | re.S)
     code = {"route": re.sub(r"^(table|epoch) = .*\n", "", before, flags=re.M), "merge": merge}[part]
     for theirs, ours in (("product", "dest"), ("units", "trips")):
         assert theirs in code

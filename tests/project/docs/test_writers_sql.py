@@ -33,7 +33,7 @@ def writer(spark: SparkSession, request: pytest.FixtureRequest) -> SparkSession:
 def told_merges() -> tuple[str, str]:
     """The MERGE of docs/SPLITTING.md as it stands there: as it is, and for a DECIMAL(38, 18)."""
     text = (ROOT / "docs" / "SPLITTING.md").read_text().partition("## Your own writer\n")[2]
-    _, merge = re.findall(r"```python\n(.*?)```", text, re.S)
+    (merge,) = re.findall(r"```python\n.*?^(path = .*?)```", text, re.S | re.M)
     casts = re.findall(r"`(try_cast\([^`]*)`", text)
     assert len(casts) == 2
     return merge, merge.replace("try_add(s.units, w.units)", f"try_add({', '.join(casts)})")
