@@ -142,7 +142,7 @@ class GateResult:
 
     @property
     def passed(self) -> str:
-        """What to say of a gate that has passed."""
+        """Sentence on a gate that has passed."""
         only = [r.what for r in self.results if not r.success]
         return f"passed, with a warning: {'; '.join(only)}" if only else "every expectation holds"
 
