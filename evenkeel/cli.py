@@ -25,6 +25,7 @@ from evenkeel.render.answer_format import As, Format
 from evenkeel.runs.figures import break_even, numbers
 from evenkeel.runs.record import read_run
 from evenkeel.spark_commands import TableName, adopt, evolve, forget, job, release, repair, spark
+from evenkeel.spec.loading import find_spec
 from evenkeel.table import open_table
 from partitioning.errors import EvenkeelError, InputError
 from partitioning.function.canonical import canonical_json
@@ -66,7 +67,13 @@ def check(
     format: As = Format.table,
 ) -> None:
     """Check a table spec; name every wrong field with what is allowed."""
-    found = open_table(spec).spec
+    file = find_spec(spec)
+    found = open_table(str(file)).spec
+    if file.stem != found.table:
+        sys.stderr.write(
+            f"evenkeel: note: {file}: the file's name is not its table's. Commands know the table "
+            f"as {found.table!r}, and refuse {file.stem!r}\n"
+        )
     names = [c.name for c in found.channel_list()]
     facts = {
         "table": found.table,

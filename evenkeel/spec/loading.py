@@ -25,6 +25,7 @@ from evenkeel.spec.parts import (
 from evenkeel.spec.strict_yaml import read_yaml
 from evenkeel.spec.table_spec import MAX_CHANNELS, TableSpec
 from partitioning.errors import EvenkeelError, InputError, SetupError
+from partitioning.function.function import DEFAULT_SLOTS
 
 #: Folder of the specs, for a table given by its name. Default: ./tables, or beside the DAG files.
 TABLES_VARIABLE = "EVENKEEL_TABLES"
@@ -55,6 +56,7 @@ def load_spec(path: str | Path) -> TableSpec:
     except ValidationError as error:
         problems = "; ".join(_problem(e) for e in error.errors())
         raise InputError(problems, str(path), "Correct these fields") from error
+    _check_slots(spec, str(path))
     folder = file.resolve().parent
     # An Iceberg table has a name in a catalog, and the catalog knows its folder.
     state = {
@@ -96,7 +98,7 @@ def find_spec(table: str) -> Path:
 
     Raises
     ------
-    SetupError : no table has this name; lists those that exist
+    SetupError : there is no such folder; or no table has this name, and it lists those that exist
     InputError : the file with this name has a spec of another table
     """
     if table.endswith((".yaml", ".yml")):
@@ -115,11 +117,11 @@ def find_spec(table: str) -> Path:
     named = {_table_of(file): file for file in reversed(files)}
     if table not in named:
         known = ", ".join(sorted(named)) or "none"
-        raise SetupError(
-            f"there is no table {table!r}",
-            str(folder),
-            f"Known: {known}. Set {TABLES_VARIABLE} or give the spec's path",
-        )
+        what, fix = f"there is no table {table!r}", f"Known: {known}. Set {TABLES_VARIABLE}"
+        if not folder.is_dir():
+            what = f"there is no such folder, so there is no table {table!r}"
+            fix = f"Set {TABLES_VARIABLE} to the folder of your specs"
+        raise SetupError(what, str(folder.absolute()), f"{fix}, or give the spec's path")
     return named[table]
 
 
@@ -134,6 +136,20 @@ def _table_of(file: Path) -> str:
 
 def _absolute(path: str, folder: Path) -> str:
     return path if "://" in path or Path(path).is_absolute() else os.path.normpath(folder / path)
+
+
+def _check_slots(spec: TableSpec, file: str) -> None:
+    """Refuse fewer slots than channels: a slot has one channel, so some would get no light key.
+
+    A channel of capacity 0 is to get none.
+    """
+    if spec.slots < (channels := sum(c.capacity > 0 for c in spec.channel_list())):
+        raise InputError(
+            f"slots: must be at least as many as the channels, {channels:,} (got {spec.slots:,})",
+            file,
+            f"Leave `slots` out, for {DEFAULT_SLOTS:,}. A table that has begun keeps its slots: "
+            "then give fewer channels",
+        )
 
 
 def _check_apart(places: Mapping[str, str], file: str) -> None:

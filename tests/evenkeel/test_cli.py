@@ -60,6 +60,17 @@ def test_check_epochs_show(tables):
     assert "uniform" in evenkeel(folder, "show", "trips", "0").stdout
 
 
+def test_check_notes_a_file_that_is_not_named_as_its_table(tables):
+    folder, _ = tables
+    assert not evenkeel(folder, "check", "trips").stderr
+    (folder / "trips.yaml").rename(folder / "01-trips.yaml")
+    for given in (str(folder / "01-trips.yaml"), "trips"):
+        checked = evenkeel(folder, "check", given, "--format", "json")
+        assert checked.returncode == 0 and json.loads(checked.stdout)["table"] == "trips"
+        assert "know the table as 'trips', and refuse '01-trips'" in checked.stderr
+    assert evenkeel(folder, "epochs", "01-trips").returncode == 2
+
+
 def test_sql_is_the_expressions_of_the_epoch(tables):
     folder, function = tables
     slot, channel = slot_sql(function.key, 64), channel_sql(function)
