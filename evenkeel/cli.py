@@ -25,7 +25,7 @@ from evenkeel.render.answer_format import As, Format
 from evenkeel.runs.figures import break_even, numbers
 from evenkeel.runs.record import read_run
 from evenkeel.spark_commands import TableName, adopt, evolve, forget, job, release, repair, spark
-from evenkeel.spec.loading import find_spec
+from evenkeel.spec.loading import check_enough_slots, find_spec
 from evenkeel.table import open_table
 from partitioning.errors import EvenkeelError, InputError
 from partitioning.function.canonical import canonical_json
@@ -69,6 +69,7 @@ def check(
     """Check a table spec; name every wrong field with what is allowed."""
     file = find_spec(spec)
     found = open_table(str(file)).spec
+    check_enough_slots(found, str(file))
     if file.stem != found.table:
         sys.stderr.write(
             f"evenkeel: note: {file}: the file's name is not its table's. Commands know the table "

@@ -56,7 +56,6 @@ def load_spec(path: str | Path) -> TableSpec:
     except ValidationError as error:
         problems = "; ".join(_problem(e) for e in error.errors())
         raise InputError(problems, str(path), "Correct these fields") from error
-    _check_slots(spec, str(path))
     folder = file.resolve().parent
     # An Iceberg table has a name in a catalog, and the catalog knows its folder.
     state = {
@@ -138,10 +137,14 @@ def _absolute(path: str, folder: Path) -> str:
     return path if "://" in path or Path(path).is_absolute() else os.path.normpath(folder / path)
 
 
-def _check_slots(spec: TableSpec, file: str) -> None:
+def check_enough_slots(spec: TableSpec, file: str) -> None:
     """Refuse fewer slots than channels: a slot has one channel, so some would get no light key.
 
-    A channel of capacity 0 is to get none.
+    A channel of capacity 0 is to get none. Jobs of a table that has begun so go on.
+
+    Raises
+    ------
+    InputError : there are fewer
     """
     if spec.slots < (channels := sum(c.capacity > 0 for c in spec.channel_list())):
         raise InputError(

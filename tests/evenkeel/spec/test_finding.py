@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from evenkeel.spec.loading import find_spec, load_spec
+from evenkeel.spec.loading import check_enough_slots, find_spec, load_spec
 from partitioning.errors import InputError, SetupError
 from tests.support.cases.specs import write
 
@@ -75,10 +75,10 @@ def test_a_folder_that_is_not_there_is_named_in_full(
 def test_fewer_slots_than_channels_are_refused(tmp_path: Path, channels: object) -> None:
     said = r"slots: must be at least as many as the channels, 6 \(got 5\)\. Leave `slots` out"
     with pytest.raises(InputError, match=said):
-        load_spec(write(tmp_path, channels=channels, slots=5))
-    assert load_spec(write(tmp_path, channels=channels, slots=6)).slots == 6
+        check_enough_slots(load_spec(write(tmp_path, channels=channels, slots=5)), "flights.yaml")
+    check_enough_slots(load_spec(write(tmp_path, channels=channels, slots=6)), "flights.yaml")
 
 
 def test_a_channel_that_gets_nothing_needs_no_slot(tmp_path: Path) -> None:
     channels = [{"name": "a"}, {"name": "drained", "capacity": 0}]
-    assert load_spec(write(tmp_path, channels=channels, slots=1)).slots == 1
+    check_enough_slots(load_spec(write(tmp_path, channels=channels, slots=1)), "flights.yaml")
