@@ -114,13 +114,19 @@ def find_spec(table: str) -> Path:
             )
         return own
     named = {_table_of(file): file for file in reversed(files)}
+    if not folder.is_dir():
+        raise SetupError(
+            f"there is no such folder, so there is no table {table!r}",
+            str(folder.absolute()),
+            f"Set {TABLES_VARIABLE} to the folder of your specs, or give the spec's path",
+        )
     if table not in named:
         known = ", ".join(sorted(named)) or "none"
-        what, fix = f"there is no table {table!r}", f"Known: {known}. Set {TABLES_VARIABLE}"
-        if not folder.is_dir():
-            what = f"there is no such folder, so there is no table {table!r}"
-            fix = f"Set {TABLES_VARIABLE} to the folder of your specs"
-        raise SetupError(what, str(folder.absolute()), f"{fix}, or give the spec's path")
+        raise SetupError(
+            f"there is no table {table!r}",
+            str(folder.absolute()),
+            f"Known: {known}. Set {TABLES_VARIABLE} or give the spec's path",
+        )
     return named[table]
 
 
