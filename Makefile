@@ -115,9 +115,10 @@ docs: .venv/docs/.installed ## build the site of the docs strictly and pack it i
 docs-serve: .venv/docs/.installed ## show the site on 127.0.0.1 and build it again as pages change (PORT=8000)
 	@NO_MKDOCS_2_WARNING=1 exec .venv/docs/bin/mkdocs serve -a 127.0.0.1:$(or $(PORT),8000) $(ARGS)
 
-docs-version: .venv/docs/.installed ## commit the site as a version to the branch gh-pages here (ARGS=0.1.0); pushes nothing
-	@NO_MKDOCS_2_WARNING=1 PATH="$(CURDIR)/.venv/docs/bin:$$PATH" mike deploy --update-aliases $(or $(ARGS),dev) latest
-	@PATH="$(CURDIR)/.venv/docs/bin:$$PATH" mike set-default latest
+docs-version: .venv/docs/.installed ## commit the site to the branch gh-pages here, as a release (ARGS=0.1.0) or as dev; pushes nothing
+	@# Readers are led to `latest`: a release, never dev.
+	@NO_MKDOCS_2_WARNING=1 PATH="$(CURDIR)/.venv/docs/bin:$$PATH" mike deploy $(if $(ARGS),--update-aliases $(ARGS) latest,dev)
+	@$(if $(ARGS),PATH="$(CURDIR)/.venv/docs/bin:$$PATH" mike set-default latest,:)
 
 .venv/docs/.installed: setup/docs/requirements.lock setup/docs/install.sh | .venv/.installed
 	@setup/docs/install.sh

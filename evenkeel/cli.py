@@ -14,17 +14,17 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.console import Console
-from rich.table import Table as Grid
 from typer.core import TyperCommand
 
+from evenkeel import __version__
 from evenkeel.backtest.command import backtest
 from evenkeel.doctor.command import doctor
 from evenkeel.inspect.key_history import owner_names
-from evenkeel.render.answer_format import As, Format
+from evenkeel.render.answer_format import As, Format, answer, minute_text, shown_text
 from evenkeel.runs.figures import break_even, numbers
 from evenkeel.runs.record import read_run
 from evenkeel.spark_commands import TableName, adopt, evolve, forget, job, release, repair, spark
+from evenkeel.spec.loading import check_enough_slots, find_spec
 from evenkeel.table import open_table
 from partitioning.errors import EvenkeelError, InputError
 from partitioning.function.canonical import canonical_json
@@ -39,12 +39,30 @@ _NO_DIALECT = {
     "trino": "Trino's xxhash64 takes no seed, and that of a key begins with 42",
 }
 
+#: Title of a column of times, which a narrow console must not cut.
+_PUBLISHED = "published (UTC)"
+
 app = typer.Typer(
     name="evenkeel",
     help="Keep keyed state evenly spread: look at specs, epochs and keys; compare strategies.",
     no_args_is_help=True,
     add_completion=False,
 )
+
+
+def _say_version(asked: bool) -> None:
+    if asked:
+        sys.stdout.write(f"evenkeel {__version__}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def _console(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_say_version, is_eager=True, help="say it, and end"),
+    ] = False,
+) -> None: ...
 
 
 class _Keys(TyperCommand):
@@ -66,7 +84,14 @@ def check(
     format: As = Format.table,
 ) -> None:
     """Check a table spec; name every wrong field with what is allowed."""
-    found = open_table(spec).spec
+    file = find_spec(spec)
+    found = open_table(str(file)).spec
+    check_enough_slots(found, str(file))
+    if file.stem != found.table:
+        sys.stderr.write(
+            f"evenkeel: note: {file}: the file's name is not its table's. Commands know the table "
+            f"as {found.table!r}, and refuse {file.stem!r}\n"
+        )
     names = [c.name for c in found.channel_list()]
     facts = {
         "table": found.table,
@@ -77,7 +102,7 @@ def check(
         "registry": found.registry,
         "strategy": found.strategy,
     }
-    _answer(format, facts, ["field", "value"], [[k, _shown(v)] for k, v in facts.items()])
+    answer(format, facts, ["field", "value"], [[k, shown_text(v)] for k, v in facts.items()])
 
 
 @app.command()
@@ -85,8 +110,16 @@ def epochs(table: TableName, format: As = Format.table) -> None:
     """List a table's epochs."""
     registry = open_table(table).registry
     facts = [_summary(registry.epoch(n)) for n in registry.numbers()]
+    if not facts and format is not Format.json:
+        sys.stdout.write(f"no epoch is published yet in {registry.url}: bootstrap or adopt it\n")
+        return
     columns = ["epoch", "published", "strategy", "channels", "explicit_keys", "plan_digest"]
-    _answer(format, facts, columns, [[_shown(f[c]) for c in columns] for f in facts])
+    rows = [
+        [minute_text(f[c]) if c == "published" else shown_text(f[c]) for c in columns]
+        for f in facts
+    ]
+    titles = [_PUBLISHED if c == "published" else c for c in columns]
+    answer(format, facts, titles, rows, whole=[_PUBLISHED])
 
 
 @app.command()
@@ -116,12 +149,12 @@ def show(
             )
         ],
     }
-    rows = [[k, _shown(v)] for k, v in facts.items() if k != "owned"]
+    rows = [[k, shown_text(v)] for k, v in facts.items() if k != "owned"]
     rows += [
-        [f"channel {o['channel']}", f"{o['slots']} slots, {o['explicit_keys']} explicit keys"]
+        [f"channel {o['channel']}", f"{o['slots']} slots, {o['explicit_keys']} pinned keys"]
         for o in facts["owned"]
     ]
-    _answer(format, facts, ["field", "value"], rows)
+    answer(format, facts, ["field", "value"], rows)
 
 
 @app.command()
@@ -169,7 +202,7 @@ def cost(
     parts = read_run(found.spec.table, found.registry, found.registry.run(run))
     rows = [[f.title, *f.texts] for f in parts.figures]
     rows.append(["break-even", break_even(parts.prediction, found.spec.horizon)[0], ""])
-    _answer(format, numbers(parts.figures), ["what", "predicted", "measured"], rows)
+    answer(format, numbers(parts.figures), ["what", "predicted", "measured"], rows)
 
 
 @app.command(cls=_Keys)
@@ -213,7 +246,7 @@ def locate(
         )
     ]
     shown = ["key", "channel", "slot", "placed_by", "epoch"]
-    _answer(format, facts, shown, [[_shown(f[c]) for c in shown] for f in facts])
+    answer(format, facts, shown, [[shown_text(f[c]) for c in shown] for f in facts])
 
 
 for _command in (repair, adopt, release, evolve, spark):
@@ -233,33 +266,6 @@ def _summary(epoch: Any) -> dict[str, Any]:
         "explicit_keys": len(epoch.function.explicit_keys),
         "plan_digest": epoch.plan_digest,
     }
-
-
-def _shown(value: Any) -> str:
-    if value is None:
-        return "-"
-    if isinstance(value, dict):
-        return "\n".join(f"{k}: {_shown(v)}" for k, v in value.items()) or "-"
-    if isinstance(value, list):
-        return ", ".join(map(str, value))
-    return str(value)
-
-
-def _answer(format: Format, facts: Any, columns: list[str], rows: list[list[str]]) -> None:
-    if format is Format.json:
-        sys.stdout.write(canonical_json(facts).decode() + "\n")
-        return
-    grid = Grid(*columns)
-    for row in rows:
-        grid.add_row(*(_plain(cell) for cell in row))
-    Console().print(grid)
-
-
-def _plain(cell: str) -> Any:
-    # Keys and names come from data: text in brackets must not be read as markup.
-    from rich.text import Text
-
-    return Text(cell)
 
 
 def main() -> None:

@@ -94,7 +94,7 @@ class Side:
         self.rows.append([c.rows for c in work])
         self.seconds.append([c.seconds for c in work])
         app, meta = f"stream {self.name}", {"batch": number}
-        with commits.commit_session(spark, app, number, meta) as own:
+        with commits.our_commit(spark, app, number, meta) as own:
             merge_window(own, spec, "totals", window, function)
         window.unpersist()
 

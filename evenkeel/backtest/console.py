@@ -13,14 +13,14 @@ from evenkeel.backtest.scoring import Score
 
 #: Columns of the table; they fit a terminal of 80 characters.
 TABLE_COLUMNS = (
-    "strategy", "N", "imbalance", "worst", "floor", "learned", "moved", "keys", "explicit",
+    "strategy", "N", "imbalance", "worst", "floor", "learned", "moved", "keys", "pinned",
     "copies", "plan s",
 )  # fmt: skip
 LEGEND = (
     "N: channels. All values but worst are means over {windows} windows. imbalance: load of the "
     "fullest channel over the mean, on the next, unseen window; worst: its highest value. floor: "
     "least imbalance there without splitting a key. learned: imbalance on the window learned "
-    "from. moved, keys: share of the load, and keys, that changed channel. explicit: keys placed "
+    "from. moved, keys: share of the load, and keys, that changed channel. pinned: keys placed "
     "or split by name. copies: channels per key on the next window."
 )
 

@@ -6,6 +6,7 @@ mark, and marks say which runs to look at. A run's own files say whether it has 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -75,6 +76,14 @@ def mark_moving(registry: Registry, run: RunFiles) -> None:
         with suppress(DamagedError):
             if name != run.name and find_half_moved(registry, registry.run(name)) is None:
                 registry.files.moving(name).remove()
+
+
+def moving_plans(registry: Registry) -> Iterator[tuple[str, str]]:
+    """Yield run and digest of each plan with a mark, whose record of the migration can be read."""
+    for name in registry.files.moving_runs():
+        with suppress(DamagedError):
+            if (record := registry.run(name).migration.find()) is not None:
+                yield name, record.digest
 
 
 def half_moved(registry: Registry, names: list[str]) -> HalfMoved | None:

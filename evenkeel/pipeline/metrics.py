@@ -25,7 +25,8 @@ def run_metrics(spec_path: str, run_id: str) -> tuple[dict[str, Any], dict[str, 
     seconds_learn : seconds: the job learn took, from its start in Spark to the stored profile
     seconds_migrate_TABLE : seconds: the commits that moved rows of that state table took; waits
         between them do not count
-    gate_failures : count: expectations that failed in either gate; warnings count
+    gate_failures : count: expectations that failed in either gate, so that the run stopped
+    gate_warnings : count: expectations that failed in either gate, and only warn
     rolled_back : 0 or 1: 1 if the plan was rolled back to the end
     published : 0 or 1: 1 if the plan's epoch is published
     """
@@ -56,5 +57,9 @@ def _numbers(parts: RunParts) -> dict[str, float]:
     gates = [g for g in (parts.gate_plan, parts.gate_tables) if g is not None]
     if gates:
         failed = [r for g in gates for r in g.results if not r.success]
-        found["gate_failures"] = float(len(failed))
+        stopped = sum(r.fails_gate for r in failed)
+        found["gate_failures"], found["gate_warnings"] = (
+            float(stopped),
+            float(len(failed) - stopped),
+        )
     return found

@@ -140,6 +140,12 @@ class GateResult:
         """Return what the gate's file holds."""
         return GateRecord(**self.to_dict())
 
+    @property
+    def passed(self) -> str:
+        """Sentence on a gate that has passed."""
+        only = [r.what for r in self.results if not r.success]
+        return f"passed, with a warning: {'; '.join(only)}" if only else "every expectation holds"
+
     def check(self, where: str | None = None) -> None:
         """Raise GateError if a critical expectation fails, and name all that fail.
 

@@ -149,7 +149,7 @@ def _channel_rows() -> list[Check]:
             "ExpectColumnPairValuesAToBeGreaterThanB",
             "Each channel holds the rows that were predicted",
             f"within {ROWS_OFF:.0%}",
-            detail="or one row, or what the table has grown by since it was weighed",
+            detail="or one row, or what the tables have grown by since they were weighed",
             severity=WARNING,
             column_A="rows_off_allowed",
             column_B="rows_off",

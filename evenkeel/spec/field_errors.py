@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 #: Kind of error, or how its name begins -> message; places are filled from the error's context. The
@@ -32,15 +32,17 @@ _MESSAGES = {
 }
 
 
-def field_error(error: Mapping[str, Any]) -> str:
+def field_error(error: Mapping[str, Any], allowed: Iterable[str] = ()) -> str:
     """Return what a field should be and what was found.
 
     Parameters
     ----------
     error : one of those that pydantic lists
+    allowed : names of the fields that there are, for a name that is none
     """
     found = f", got {error['input']!r}" if error["type"] != "missing" else ""
-    return field_rule(error) + found
+    names = ", ".join(allowed) if error["type"] == "extra_forbidden" else ""
+    return field_rule(error) + found + (f"; allowed: {names}" if names else "")
 
 
 def field_rule(error: Mapping[str, Any]) -> str:

@@ -25,6 +25,7 @@ from evenkeel.spec.parts import (
 from evenkeel.spec.strict_yaml import read_yaml
 from evenkeel.spec.table_spec import MAX_CHANNELS, TableSpec
 from partitioning.errors import EvenkeelError, InputError, SetupError
+from partitioning.function.function import DEFAULT_SLOTS
 
 #: Folder of the specs, for a table given by its name. Default: ./tables, or beside the DAG files.
 TABLES_VARIABLE = "EVENKEEL_TABLES"
@@ -96,7 +97,7 @@ def find_spec(table: str) -> Path:
 
     Raises
     ------
-    SetupError : no table has this name; lists those that exist
+    SetupError : there is no such folder; or no table has this name, and it lists those that exist
     InputError : the file with this name has a spec of another table
     """
     if table.endswith((".yaml", ".yml")):
@@ -113,11 +114,17 @@ def find_spec(table: str) -> Path:
             )
         return own
     named = {_table_of(file): file for file in reversed(files)}
+    if not folder.is_dir():
+        raise SetupError(
+            f"there is no such folder, so there is no table {table!r}",
+            str(folder.absolute()),
+            f"Set {TABLES_VARIABLE} to the folder of your specs, or give the spec's path",
+        )
     if table not in named:
         known = ", ".join(sorted(named)) or "none"
         raise SetupError(
             f"there is no table {table!r}",
-            str(folder),
+            str(folder.absolute()),
             f"Known: {known}. Set {TABLES_VARIABLE} or give the spec's path",
         )
     return named[table]
@@ -134,6 +141,24 @@ def _table_of(file: Path) -> str:
 
 def _absolute(path: str, folder: Path) -> str:
     return path if "://" in path or Path(path).is_absolute() else os.path.normpath(folder / path)
+
+
+def check_enough_slots(spec: TableSpec, file: str) -> None:
+    """Refuse fewer slots than channels: a slot has one channel, so some would get no light key.
+
+    A channel of capacity 0 is to get none. Jobs of a table that has begun so go on.
+
+    Raises
+    ------
+    InputError : there are fewer
+    """
+    if spec.slots < (channels := sum(c.capacity > 0 for c in spec.channel_list())):
+        raise InputError(
+            f"slots: must be at least as many as the channels, {channels:,} (got {spec.slots:,})",
+            file,
+            f"Leave `slots` out, for {DEFAULT_SLOTS:,}. A table that has begun keeps its slots: "
+            "then give fewer channels",
+        )
 
 
 def _check_apart(places: Mapping[str, str], file: str) -> None:

@@ -113,7 +113,7 @@ class Params(BaseModel):
         try:
             cls.model_validate(_given(values))
         except ValidationError as error:
-            return {str(e["loc"][0]): field_error(e) for e in error.errors()}
+            return {str(e["loc"][0]): field_error(e, cls.model_fields) for e in error.errors()}
         return {}
 
     @classmethod
@@ -128,7 +128,8 @@ class Params(BaseModel):
             return cls.model_validate(_given(values))
         except ValidationError as error:
             problems = "; ".join(
-                f"{'.'.join(str(p) for p in e['loc'])}: {field_error(e)}" for e in error.errors()
+                f"{'.'.join(str(p) for p in e['loc'])}: {field_error(e, cls.model_fields)}"
+                for e in error.errors()
             )
             raise InputError(problems, "parameters of the run") from error
 

@@ -76,11 +76,15 @@ class _Loader(Composer, CParser, SafeConstructor, Resolver):
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         pairs = node.value if isinstance(node, yaml.MappingNode) else []
-        keys = [key.value for key, _ in pairs if isinstance(key, yaml.ScalarNode)]
-        if twice := sorted({k for k in keys if keys.count(k) > 1}):
-            raise yaml.constructor.ConstructorError(
-                None, None, f"{', '.join(twice)}: given twice", node.start_mark
-            )
+        lines: dict[str, list[int]] = {}
+        for key, _ in pairs:
+            if isinstance(key, yaml.ScalarNode):
+                lines.setdefault(key.value, []).append(key.start_mark.line + 1)
+        if twice := [
+            f"{key}: given twice, at line {first} and at line {second}"
+            for key, (first, second, *_) in ((k, at) for k, at in lines.items() if at[1:])
+        ]:
+            raise yaml.constructor.ConstructorError(None, None, "; ".join(twice))
         return super().construct_mapping(node, deep)
 
     def construct_scalar(self, node: yaml.ScalarNode) -> Any:
@@ -131,9 +135,9 @@ def read_yaml(path: str | Path, fix: str | None = None) -> Any:
             "Keys come from the environment or the machine's role: take away what stands before @",
         ) from None
     except yaml.YAMLError as error:
-        raise InputError(
-            f"not YAML ({' '.join(str(error).split())})", str(path), fix or _WELL_FORMED
-        ) from error
+        # PyYAML was given the text, so it has no name for the file. The error has the path.
+        said = " ".join(str(error).replace('"<unicode string>", ', "").split())
+        raise InputError(f"not YAML ({said})", str(path), fix or _WELL_FORMED) from error
     except RecursionError as error:
         raise InputError(
             "not YAML (nested too deeply)", str(path), fix or "Nest it less"

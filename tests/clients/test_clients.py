@@ -188,7 +188,7 @@ def test_the_workflow_brings_the_tools_of_the_page() -> None:
         for name, version in step.get("with", {}).items()
         if name in ("java-version", "go-version", "toolchain", "node-version")
     }
-    page = (ROOT / "docs/reference/FUNCTION.md").read_text()
+    page = (ROOT / "docs/how-to/engines/clients.md").read_text()
     tested = re.findall(r"^\| (\w+).*?, tested with (?:Node )?([\d.]+) ", page, re.M)
     names = {"Java": "java", "Go": "go", "Rust": "toolchain", "JavaScript": "node"}
     assert brought == {f"{names[language]} {version}" for language, version in tested}

@@ -1,4 +1,4 @@
-"""The lines of FUNCTION.md that use a client find a channel by a whole epoch.json."""
+"""The lines of the page of clients find a channel by a whole epoch.json."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def done(folder: Path, command: str) -> str:
 def test_the_lines_of_the_page_find_the_channel(tmp_path: Path, language: str) -> None:
     tool, client, to, program, file, commands = PROJECTS[language]
     need(tool)
-    page = (ROOT / "docs/reference/FUNCTION.md").read_text()
+    page = (ROOT / "docs/how-to/engines/clients.md").read_text()
     (lines,) = re.findall(rf"^```{language}\n(.*?)^```", page, re.M | re.S)
     # A heavy key: it is lost first where hashes are rounded.
     columns = (KeyColumn("customer", "string"), KeyColumn("country", "string"))

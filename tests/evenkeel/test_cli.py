@@ -4,12 +4,13 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
-from datetime import date
+from datetime import date, datetime
 
 import numpy as np
 import pytest
 import yaml
 
+import evenkeel as package
 from evenkeel.registry.epochs import Registry, TableVersion
 from partitioning.function.function import KeyColumn, PartitioningFunction, numbered_channels
 from partitioning.function.hashing import key_hash
@@ -38,12 +39,12 @@ def tables(tmp_path):
     return tmp_path, function
 
 
-def evenkeel(folder, *arguments):
+def evenkeel(folder, *arguments, columns=120):
     return subprocess.run(
         [sys.executable, "-c", "from evenkeel.cli import main; main()", *arguments],
         capture_output=True,
         text=True,
-        env={"EVENKEEL_TABLES": str(folder), "PATH": "", "COLUMNS": "120"},
+        env={"EVENKEEL_TABLES": str(folder), "PATH": "", "COLUMNS": str(columns)},
         timeout=60,
     )
 
@@ -58,6 +59,40 @@ def test_check_epochs_show(tables):
     assert shown["digest"] == function.digest
     assert sum(o["slots"] for o in shown["owned"]) == 64
     assert "uniform" in evenkeel(folder, "show", "trips", "0").stdout
+
+
+@pytest.mark.parametrize("columns", [80, 60])
+def test_a_narrow_console_does_not_cut_the_time_of_an_epoch(tables, columns):
+    folder, _ = tables
+    (fact,) = json.loads(evenkeel(folder, "epochs", "trips", "--format", "json").stdout)
+    shown = evenkeel(folder, "epochs", "trips", columns=columns).stdout
+    assert "published (UTC)" in shown
+    assert f" {datetime.fromisoformat(fact['published']):%Y-%m-%d %H:%M} " in shown
+
+
+def test_epochs_says_where_there_is_no_registry(tables):
+    folder, _ = tables
+    (folder / "registry").rename(folder / "elsewhere")
+    listed = evenkeel(folder, "epochs", "trips")
+    assert (listed.returncode, listed.stderr) == (0, "")
+    assert listed.stdout.startswith(f"no epoch is published yet in {folder / 'registry'}: ")
+    assert evenkeel(folder, "epochs", "trips", "--format", "json").stdout == "[]\n"
+
+
+def test_version_is_that_of_the_package(tables):
+    asked = evenkeel(tables[0], "--version")
+    assert (asked.returncode, asked.stdout) == (0, f"evenkeel {package.__version__}\n")
+
+
+def test_check_notes_a_file_that_is_not_named_as_its_table(tables):
+    folder, _ = tables
+    assert not evenkeel(folder, "check", "trips").stderr
+    (folder / "trips.yaml").rename(folder / "01-trips.yaml")
+    for given in (str(folder / "01-trips.yaml"), "trips"):
+        checked = evenkeel(folder, "check", given, "--format", "json")
+        assert checked.returncode == 0 and json.loads(checked.stdout)["table"] == "trips"
+        assert "know the table as 'trips', and refuse '01-trips'" in checked.stderr
+    assert evenkeel(folder, "epochs", "01-trips").returncode == 2
 
 
 def test_sql_is_the_expressions_of_the_epoch(tables):

@@ -168,7 +168,8 @@ def test_the_console_takes_every_command_that_a_page_tells() -> None:
     for step, name, words in told():
         assert name in known, (name, words)
         seen.add(name)
-        if step:
+        # A shell puts a variable's value there first.
+        if step and not any("$" in word for word in words):
             known[name].make_context(name, [*words])
         elif name != "job":
             there = {o for p in known[name].params for o in (*p.opts, *p.secondary_opts)}

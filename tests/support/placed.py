@@ -270,7 +270,7 @@ def before_the_statement(
     ----------
     ids : that its commits of constraints have before
     """
-    real, left = commits.commit_session, iter(range(ids))
+    real, left = commits.our_commit, iter(range(ids))
 
     def first(spark: SparkSession, app: str | None, *rest: Any) -> AbstractContextManager[Any]:
         if app is not None and next(left, None) is None:
@@ -278,4 +278,4 @@ def before_the_statement(
             what()
         return real(spark, app, *rest)
 
-    patch.setattr(commits, "commit_session", first)
+    patch.setattr(commits, "our_commit", first)

@@ -135,7 +135,7 @@ def fields_page() -> str:
     kinds = {kind.__name__: kind for kind in every if _is_model(kind)}
     return page(
         "Fields of the registry's files",
-        "[Files of the registry](registry.md) says which file holds which of these.",
+        "[Files of the registry](files.md) says which file holds which of these.",
         *(f"## {name}\n{summary(kinds[name])}\n\n{_fields(kinds[name])}" for name in sorted(kinds)),
     )
 
@@ -178,7 +178,7 @@ def _listed(found: list[File]) -> str:
         [
             code(f.name),
             f.about or summary(f.kind),
-            f"[{f.kind.__name__}](registry-fields.md#{f.kind.__name__.lower()})"
+            f"[{f.kind.__name__}](fields.md#{f.kind.__name__.lower()})"
             if _is_model(f.kind)
             else _link_of_arrays(f.kind),
         ]

@@ -208,7 +208,7 @@ def _commit(
     )
     meta = {"step": "adopt", "epoch": epoch}
     files = {_MAX_ROWS_SETTING: str(rows_of_a_file(survey.rows, survey.size))}
-    with commits.commit_session(spark, None, None, meta, files) as own:
+    with commits.our_commit(spark, None, None, meta, files) as own:
         rows = None
         if not survey.fits:
             found = state.read_version(own, part.path, survey.version)

@@ -228,7 +228,7 @@ def _release(
         # Who drops the columns later still finds how the table was partitioned.
         left = {state.BEFORE_PROPERTY: replace(before, properties={}).text()}
         layout = Layout({**put, **left}, [*ours, *removed])
-    with commits.commit_session(spark, None, None, {"step": "release"}) as own:
+    with commits.our_commit(spark, None, None, {"step": "release"}) as own:
         rows = None
         if drop_columns and CHANNEL in _names(spark, path):
             partitions = before.columns(state.names_in_files(spark, path), f"{name} ({path})")

@@ -53,7 +53,7 @@ def change(
 
     Parameters
     ----------
-    spark : a session for this one commit, as from `commits.commit_session`
+    spark : a session for this one commit, as from `commits.our_commit`
     version : that `rows` were read from, and that was looked at
     rows : all rows of the table, with the layout's columns; None: they stay
     alone : fail, too, if somebody has added or removed rows since. It is so if `rows` are given

@@ -175,7 +175,7 @@ def _step(found: Evolution, name: str) -> bool:
     left = found.columns(name).statements()
     if not left:
         return False
-    with commits.commit_session(found.spark, None, None, {"step": "evolve"}) as own:
+    with commits.our_commit(found.spark, None, None, {"step": "evolve"}) as own:
         own.sql(f"ALTER TABLE {state.sql_name(path)} {left[0]}")
     say(f"{name}: {left[0]}")
     return True

@@ -54,7 +54,7 @@ def create(
         end = None if until is None else until.isoformat()
         clear_unfinished(spark, path, rows=False)
         meta = {"step": "bootstrap", "end": end, "epoch": function.epoch}
-        with commits.commit_session(spark, None, None, meta) as own:
+        with commits.our_commit(spark, None, None, meta) as own:
             nullable = StructType([StructField(c.name, c.dataType) for c in columns])
             made = DeltaTable.createIfNotExists(own).location(path).addColumns(nullable)
             for key, value in first_properties(table, name, types).items():
@@ -63,10 +63,10 @@ def create(
     inputs = {INPUTS_PROPERTY: inputs_text(table.spec, name, types)}
     if state.properties(spark, path).get(INPUTS_PROPERTY) != inputs[INPUTS_PROPERTY]:
         # A killed call has made it, and a person says that its inputs have other names by now.
-        with commits.commit_session(spark, None, None, {"step": "evolve"}) as own:
+        with commits.our_commit(spark, None, None, {"step": "evolve"}) as own:
             sql = state.properties_sql(inputs)
             own.sql(f"ALTER TABLE {state.sql_name(path)} SET TBLPROPERTIES {sql}")
-    commit = partial(commits.commit_session, spark, None, None, {"step": "evolve"})
+    commit = partial(commits.our_commit, spark, None, None, {"step": "evolve"})
     guard_new(commit, path, function.epoch, constraints.fence_rule(table.spec, function))
 
 
@@ -146,7 +146,7 @@ def let_go(spark: SparkSession, table: Table, name: str, gone: Membership) -> bo
     if ours:
         if is_moving(spark, gone):
             raise FenceError("its state moves", f"{name} ({gone.path})", "Run this again later")
-        with commits.commit_session(spark, None, None, {"step": "release"}) as own:
+        with commits.our_commit(spark, None, None, {"step": "release"}) as own:
             change(own, gone.path, version, Layout(removed=ours))
     known.write(gone.model_copy(update={"guarded": False}))
     return True

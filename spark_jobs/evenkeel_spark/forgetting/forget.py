@@ -150,7 +150,7 @@ def _delete(spark: SparkSession, table: TableSpec, path: str, wanted: DataFrame,
     while True:
         app = None if table.plain else commits.windows_app(table.table)
         number = commits.windows_count(spark, path, table.table) + 1 if app else None
-        with commits.commit_session(spark, app, number, _META, _REWRITE) as own:
+        with commits.our_commit(spark, app, number, _META, _REWRITE) as own:
             target = DeltaTable.forPath(own, path).alias("t")
             done = target.merge(wanted.alias("s"), same).whenMatchedDelete().execute().first()
         # None: Delta has skipped it, because a window has come first.
@@ -168,7 +168,7 @@ def _purge(spark: SparkSession, path: str) -> None:
     channels = sorted(row[0] for row in hidden.collect())
     if not channels:
         return
-    with commits.commit_session(spark, None, None, _META) as own:
+    with commits.our_commit(spark, None, None, _META) as own:
         own.sql(
             f"OPTIMIZE {state.sql_name(path)} WHERE {state.CHANNEL} IN "
             f"({', '.join(map(str, channels))}) ZORDER BY ({state.SLOT})"

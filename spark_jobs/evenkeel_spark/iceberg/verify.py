@@ -97,7 +97,7 @@ def pass_gate(migration: Migration, tables: Mapping[str, IcebergTable]) -> dict[
     gate = tables_gate(measures, channels, migration.plan, migration.table.registry.store, run.name)
     run.gate_tables.write(gate.record())
     gate.check(run.url)
-    say("every expectation holds")
+    say(gate.passed)
     return moved
 
 

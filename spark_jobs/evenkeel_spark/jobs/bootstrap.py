@@ -177,7 +177,7 @@ def _create(
     for name in names:
         say(f"{name}: writing")
         properties = {**first_properties(table, name, types), MADE_PROPERTY: made}
-        with reading(spec), commits.commit_session(spark, None, None, meta) as own:
+        with reading(spec), commits.our_commit(spark, None, None, meta) as own:
             written = in_session(own, of_table(rows, spec, name))
             writer = written.writeTo(state.sql_name(spec.state[name].path))
             writer = writer.using("delta").partitionedBy(F.col(state.CHANNEL))

@@ -83,7 +83,7 @@ def optimize(spark: SparkSession, path: str) -> int:
     for start in range(0, len(terms), TERMS):
         chosen = terms[start : start + TERMS]
         sorting = own_session(spark, _SORTED)
-        with commits.commit_session(sorting, None, None, {"step": "maintain"}) as own:
+        with commits.our_commit(sorting, None, None, {"step": "maintain"}) as own:
             own.sql(
                 f"OPTIMIZE {state.sql_name(path)} WHERE {' OR '.join(chosen)} "
                 f"ZORDER BY ({state.SLOT})"

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 
 from pyspark.sql import SparkSession
 
+from evenkeel.registry.verdict import PUBLISH
 from evenkeel_spark.plans.approved_plan import AGAIN, Migration
 from evenkeel_spark.plans.attempts import check_newest_attempt, check_parent_current
 from evenkeel_spark.tables.delta import commits, constraints, state
@@ -104,7 +105,10 @@ def fence(spark: SparkSession, migration: Migration, name: str) -> tuple[int, se
     # Read the attempt after the version. The next fence sees a verdict that comes later. An UPDATE
     # between the two fails by the constraint of the epoch before, or by a spent transaction id. At
     # worst a moving constraint stays behind, which roll_back or repair drops.
-    check_newest_attempt(migration)
+    attempt = check_newest_attempt(migration)
+    # No new run may begin beside one that is decided to publish.
+    mend = constraints.mend(migration.table.spec.table)
+    again = mend if attempt.verdict == PUBLISH else AGAIN
     existing = existing_constraints(spark, migration, name)
     check_parent_current(migration)
     weighed = plan.tables[name]
@@ -115,7 +119,7 @@ def fence(spark: SparkSession, migration: Migration, name: str) -> tuple[int, se
             + (f", and we have seen {since}" if since > weighed else "")
             + ": the table was made again",
             f"{name} ({path})",
-            AGAIN,
+            again,
         )
     for commit in commits.history_since(spark, path, since):
         if (wrong := _foreign(commit, plan)) is not None:
@@ -124,7 +128,7 @@ def fence(spark: SparkSession, migration: Migration, name: str) -> tuple[int, se
                 f"version {commit.version} ({when}) is {wrong}, since the plan saw version "
                 f"{weighed}",
                 f"{name} ({path})",
-                AGAIN,
+                again,
             )
         since = commit.version
     migration.in_order[name] = since

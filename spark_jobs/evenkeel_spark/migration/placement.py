@@ -296,4 +296,4 @@ class Placement:
         """
         app = None if version is None else commits.app_id(self.spec.table)
         meta = {"step": self.step, "epoch": self.function.epoch}
-        return commits.commit_session(self.spark, app, version, meta)
+        return commits.our_commit(self.spark, app, version, meta)

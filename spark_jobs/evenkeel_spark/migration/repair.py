@@ -10,9 +10,11 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 
 from pyspark.sql import SparkSession
 
+from evenkeel.inspect.half_moved import moving_plans
 from evenkeel.pipeline.steps import read_plan
 from evenkeel.registry.epochs import Epoch, TableVersion
 from evenkeel.registry.verdict import PUBLISH, ROLL_BACK, mark, newest_attempt, settle
@@ -245,15 +247,16 @@ def _look(
 
 
 def _unfinished(spark: SparkSession, table: Table, current: Epoch) -> list[Migration]:
-    """List the migrations from the current epoch that have touched a state table and not ended.
+    """List the migrations from the current epoch that have begun and not ended.
 
-    A migration ends when its epoch is published, or when its rollback is done.
+    A migration ends when its epoch is published, or when its rollback is done. Histories tell which
+    moved rows last. A clone has none, and a log is cleaned: there the registry tells which began.
     """
     found: dict[str, Migration | None] = {}
-    for name in table.spec.state:
-        for run, digest in _plans_since(spark, table, name, current):
-            if digest not in found:
-                found[digest] = _migration(table, run, digest)
+    histories = (_plans_since(spark, table, name, current) for name in table.spec.state)
+    for run, digest in chain(*histories, moving_plans(table.registry)):
+        if digest not in found:
+            found[digest] = _migration(table, run, digest)
     return [m for m in found.values() if m and m.plan.parent_digest == current.function.digest]
 
 

@@ -178,7 +178,7 @@ class TableMigration(TableLock):
             with (
                 held,
                 exact(self.where),
-                commits.commit_session(self.spark, app, version, meta) as own,
+                commits.our_commit(self.spark, app, version, meta) as own,
             ):
                 # The last thing before the MERGE, which names the columns: to weigh takes long.
                 if merges:

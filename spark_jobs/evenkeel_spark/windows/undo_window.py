@@ -151,7 +151,7 @@ def _take_back(spark: SparkSession, table: Table, name: str) -> None:
     if wrong is None:
         return
     meta = {"step": "undo_window"}
-    with commits.commit_session(spark, None, None, meta) as own, active_session(own):
+    with commits.our_commit(spark, None, None, meta) as own, active_session(own):
         _restore(own, wrong)
     say(f"{name}: brought back to version {wrong.before}")
 

@@ -37,7 +37,7 @@ def check_events(
         check_made_of(spec, name, found, types)
         if INPUTS_PROPERTY not in found and COLUMNS_PROPERTY in found:
             noted = state.properties_sql({INPUTS_PROPERTY: inputs_text(spec, name, types)})
-            with commits.commit_session(spark, None, None, {"step": "evolve"}) as own:
+            with commits.our_commit(spark, None, None, {"step": "evolve"}) as own:
                 own.sql(f"ALTER TABLE {state.sql_name(path)} SET TBLPROPERTIES {noted}")
 
     for name in names:

@@ -167,9 +167,7 @@ def gather(spark: SparkSession, spec: TableSpec, name: str, function: Partitioni
     with (
         constraints.refusing(spec, path, function.epoch),
         exact(f"{name} ({path})"),
-        commits.commit_session(
-            spark, commits.app_id(spec.table), version, {"step": "gather"}
-        ) as own,
+        commits.our_commit(spark, commits.app_id(spec.table), version, {"step": "gather"}) as own,
     ):
         check_nothing_lost(spark, spec, name)
         done = own.sql(PartialMerge(spec, name, function, shared).merge()).first()

@@ -115,7 +115,7 @@ def note(
     path = spec.state[name].path
     meta = {"step": "holds_until", "end": None if day is None else f"{day}", "seen": version}
     app = commits.windows_app(spec.table)
-    with commits.commit_session(spark, app, count + 1, meta) as own:
+    with commits.our_commit(spark, app, count + 1, meta) as own:
         nothing = own.createDataFrame([], state.schema(spark, path))
         nothing.write.format("delta").mode("append").save(path)
 

@@ -126,7 +126,11 @@ def test_damaged_channels_of_a_spec_are_no_edited_spec(shop: Shop, left: object)
         ({"budget": -1}, "budget: must be 0 or more, got -1"),
         ({"max_imbalance": 0.9}, "max_imbalance: "),
         ({"window_end": "2013-02-30"}, "window_end: must be a date, such as "),
-        ({"windw_end": "2013-02-01"}, "windw_end: there is no such field"),
+        (
+            {"windw_end": "2013-02-01"},
+            "windw_end: there is no such field, got '2013-02-01'; allowed: strategy, channels, "
+            "capacities, max_imbalance, window_end, ",
+        ),
     ],
 )
 def test_wrong_params_are_named(wrong: dict[str, Any], said: str) -> None:

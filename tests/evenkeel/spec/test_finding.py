@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from evenkeel.spec.loading import find_spec
+from evenkeel.spec.loading import check_enough_slots, find_spec, load_spec
 from partitioning.errors import InputError, SetupError
 from tests.support.cases.specs import write
 
@@ -52,3 +52,33 @@ def test_an_empty_variable_counts_as_unset(tmp_path: Path, monkeypatch: pytest.M
     (tmp_path / "tables").mkdir()
     write(tmp_path / "tables")
     assert find_spec("flights") == Path("tables/flights.yaml")
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_folder_that_is_not_there_is_named_in_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("EVENKEEL_TABLES", "specs" if named else "")
+    folder = tmp_path / ("specs" if named else "tables")
+    with pytest.raises(SetupError) as caught:
+        find_spec("trips")
+    said = f"{folder}: there is no such folder, so there is no table 'trips'"
+    assert str(caught.value).startswith(f"{said}. Set EVENKEEL_TABLES to the folder of your specs")
+    folder.mkdir()
+    with pytest.raises(SetupError) as caught:
+        find_spec("trips")
+    assert str(caught.value).startswith(f"{folder}: there is no table 'trips'. Known: none. Set")
+
+
+@pytest.mark.parametrize("channels", [6, [{"name": name} for name in "abcdef"]])
+def test_fewer_slots_than_channels_are_refused(tmp_path: Path, channels: object) -> None:
+    said = r"slots: must be at least as many as the channels, 6 \(got 5\)\. Leave `slots` out"
+    with pytest.raises(InputError, match=said):
+        check_enough_slots(load_spec(write(tmp_path, channels=channels, slots=5)), "flights.yaml")
+    check_enough_slots(load_spec(write(tmp_path, channels=channels, slots=6)), "flights.yaml")
+
+
+def test_a_channel_that_gets_nothing_needs_no_slot(tmp_path: Path) -> None:
+    channels = [{"name": "a"}, {"name": "drained", "capacity": 0}]
+    check_enough_slots(load_spec(write(tmp_path, channels=channels, slots=1)), "flights.yaml")

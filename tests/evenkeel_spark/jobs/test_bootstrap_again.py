@@ -217,7 +217,7 @@ def test_a_table_in_use_is_not_taken_for_a_half_made_one(spark, ready: World, lo
         shutil.rmtree(ready.folder / "registry" / "epochs")
         registry.files.bootstrap.write(BootstrapRecord(state=[path]))
         apply = commits.app_id("trips", commits.WINDOWS)
-        with commits.commit_session(spark, apply, 99_999, {"step": "apply_window"}) as own:
+        with commits.our_commit(spark, apply, 99_999, {"step": "apply_window"}) as own:
             own.sql(f"DELETE FROM {state.sql_name(path)} WHERE dest = 'D001'")
         wrong = "windows have been applied to it"
     before = state.table_version(spark, path)

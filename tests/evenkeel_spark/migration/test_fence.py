@@ -57,7 +57,7 @@ def test_maintenance_since_the_plan_is_ordinary(spark: SparkSession, home: Place
 @pytest.mark.slow
 def test_the_note_of_maintain_is_ordinary(spark: SparkSession, home: Placed) -> None:
     migration = planned(spark, home)
-    with commits.commit_session(spark, None, None, {"step": "maintain"}) as own:
+    with commits.our_commit(spark, None, None, {"step": "maintain"}) as own:
         changed = f"'{state.BEFORE_PROPERTY}' = '{{}}', '{state.RETENTION[1]}' = 'interval 9 days'"
         own.sql(f"ALTER TABLE {state.sql_name(home.path())} SET TBLPROPERTIES ({changed})")
     migrate(spark, migration)
@@ -69,7 +69,7 @@ def test_the_note_of_maintain_is_ordinary(spark: SparkSession, home: Placed) -> 
 def test_other_properties_are_not(spark: SparkSession, home: Placed, step: str, name: str) -> None:
     migration = planned(spark, home)
     value = "interval 9 days" if name in state.RETENTION else "false"
-    with commits.commit_session(spark, None, None, {"step": step}) as own:
+    with commits.our_commit(spark, None, None, {"step": step}) as own:
         own.sql(
             f"ALTER TABLE {state.sql_name(home.path())} SET TBLPROPERTIES ('{name}' = '{value}', "
             f"'{state.RETENTION[1]}' = 'interval 9 days')"

@@ -142,7 +142,7 @@ def test_rows_that_come_while_moving_are_swept(
 ) -> None:
     migration = planned(spark, home)
     late = [{f"late{i}": i for i in range(200)}]
-    real = commits.commit_session
+    real = commits.our_commit
 
     @contextlib.contextmanager
     def then_somebody_writes(
@@ -153,7 +153,7 @@ def test_rows_that_come_while_moving_are_swept(
         if app is not None and late:
             append(session, home, migration.before, late.pop())
 
-    monkeypatch.setattr("evenkeel_spark.tables.delta.commits.commit_session", then_somebody_writes)
+    monkeypatch.setattr("evenkeel_spark.tables.delta.commits.our_commit", then_somebody_writes)
     record = migrate(spark, migration)
     first, second = record.tables["visits"].commits
     assert second == first + 2

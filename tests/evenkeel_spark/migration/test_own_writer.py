@@ -24,22 +24,24 @@ pytestmark = pytest.mark.spark
 TEXT = (ROOT / "docs" / "SPLITTING.md").read_text()
 
 
-def told(language: str, world: World) -> str:
-    """The code of the section, for the table of these tests."""
+def told(part: str, world: World) -> str:
+    """The code of the section, which routes or merges, for the table of these tests."""
     section = TEXT.partition("## Your own writer\n")[2]
-    found = re.search(rf"^```{language}\n(.*?)^```", section, re.M | re.S)
-    assert found is not None
-    code = re.sub(r"^epoch = .*\n", "", found[1])
-    path = world.table.spec.state["totals"].path
-    for theirs, ours in (
-        ("INTO sales", f"INTO delta.`{path}`"),
-        ("product", "dest"),
-        ("units", "trips"),
-        ("4096", "64"),
-    ):
-        assert theirs in code or language == "python"
+    ((before, merge),) = re.findall(r"^```python\n(.*?)^(path = .*?)^```", section, re.M | re.S)
+    code = {"route": re.sub(r"^(table|epoch) = .*\n", "", before, flags=re.M), "merge": merge}[part]
+    for theirs, ours in (("product", "dest"), ("units", "trips")):
+        assert theirs in code
+        code = code.replace(theirs, ours)
+    for theirs, ours in (('state["sales"]', 'state["totals"]'), ("4096", "64")):
+        assert theirs in code or part == "route"
         code = code.replace(theirs, ours)
     return code
+
+
+def write(spark: SparkSession, world: World, batch: DataFrame) -> None:
+    """Merge a batch by the page's code."""
+    names = {"spark": spark, "table": world.table, "batch": batch}
+    exec(compile(told("merge", world), "SPLITTING.md", "exec"), names)
 
 
 def routed(spark: SparkSession, world: World, epoch: Epoch) -> DataFrame:
@@ -51,7 +53,7 @@ def routed(spark: SparkSession, world: World, epoch: Epoch) -> DataFrame:
         "epoch": epoch,
         "events": spark.createDataFrame(events, "dest string, quantity int, miles int"),
     }
-    exec(compile(told("python", world), "SPLITTING.md", "exec"), names)
+    exec(compile(told("route", world), "SPLITTING.md", "exec"), names)
     batch: DataFrame = names["batch"]
     assert batch.where("split").count() == (2 if len(epoch.function.split) else 0)
     return batch
@@ -115,13 +117,12 @@ def test_what_a_writer_of_an_older_epoch_writes_is_right_or_refused(
     if since is not None:
         since(spark, ready)
     before = trips(spark, ready)
-    batch.createOrReplaceTempView("batch")
     if by is not None:
         with pytest.raises(Exception, match=f"{constraints.REFUSED}(?s:.*){by}"):
-            spark.sql(told("sql", ready)).collect()
+            write(spark, ready, batch)
         assert trips(spark, ready) == before
         return
-    spark.sql(told("sql", ready)).collect()
+    write(spark, ready, batch)
     after = trips(spark, ready)
     assert sum(after["NEW"].values()) == 1
     new = {r["channel"]: r["trips"] for r in batch.where("dest = 'D000'").collect()}
@@ -129,3 +130,25 @@ def test_what_a_writer_of_an_older_epoch_writes_is_right_or_refused(
     assert after["D000"] == {
         c: before["D000"].get(c, 0) + new.get(c, 0) for c in {*before["D000"], *new}
     }
+
+
+@pytest.mark.parametrize("first", [None, shared], ids=["whole", "split"])
+def test_a_key_with_several_rows_on_one_channel_is_refused(
+    spark: SparkSession, ready: World, first: Any
+) -> None:
+    """A writer has appended a row of a key that is there. The MERGE would add to both."""
+    if first is not None:
+        first(spark, ready)
+    batch = routed(spark, ready, ready.table.epoch())
+    path = ready.table.spec.state["totals"].path
+    (home, *_) = owners(ready, "D000", 2 if first else 1)
+    put(spark, path, "D000", [home], trips=1000)
+    rows = spark.read.format("delta").load(path).where("dest = 'D000'").select("channel", "trips")
+    before = sorted(rows.collect())
+    assert len(before) == 2
+    with pytest.raises(Exception, match="several rows of a key on one channel"):
+        write(spark, ready, batch)
+    assert sorted(rows.collect()) == before
+    # Rows of other keys do not matter.
+    write(spark, ready, batch.where("dest <> 'D000'"))
+    assert sorted(rows.collect()) == before

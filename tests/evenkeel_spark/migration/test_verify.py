@@ -260,7 +260,7 @@ def test_a_migration_older_than_the_retention_is_one_line_and_can_go_back(
     spark: SparkSession, home: Placed, migration: Migration
 ) -> None:
     short = ", ".join(f"'{name}' = 'interval 1 second'" for name in state.RETENTION)
-    with commits.commit_session(spark, None, None, {"step": "maintain"}) as own:
+    with commits.our_commit(spark, None, None, {"step": "maintain"}) as own:
         own.sql(f"ALTER TABLE {state.sql_name(home.path())} SET TBLPROPERTIES ({short})")
     time.sleep(2)
     with pytest.raises(DamagedError, match="longer ago than the table's versions stay readable"):

@@ -39,7 +39,6 @@ TYPED = {
     ("README.md", "flights: "): "what `make run` printed",
     ("CONTRIBUTING.md", "make test"): "minutes to hours each; the workflows make most of them",
     ("docs/SPLITTING.md", "python"): "test_newcomer runs it on Delta, in a reader's shell",
-    ("docs/SPLITTING.md", "sql"): "test_newcomer runs it on Delta, in a reader's shell",
     ("docs/reference/python.md", "python"): "run below",
     ("docs/GENERATOR.md", "sh"): "run below",
     ("docs/PROTOCOL.md", "sh"): "minutes each: test_protocol_model explores these cases",
@@ -47,10 +46,6 @@ TYPED = {
     ("docs/PAPERS.md", "text"): "runs of experiments, which test_pages of benchmarks reads",
     ("docs/papers/*.md", "text"): "figures of experiments, as `make papers` printed them",
     ("docs/ARCHITECTURE.md", "text"): "a drawing",
-    **{
-        ("docs/reference/FUNCTION.md", language): f"test_usage runs the lines in {language}"
-        for language in ("java", "go", "rust", "js")
-    },
 }
 #: What the names of an example in Python stand for. Its other names are PySpark's.
 KNOWN = {"evenkeel": evenkeel, "epoch": Epoch}
@@ -89,9 +84,21 @@ def test_each_fence_is_read_here_or_has_a_reason() -> None:
     }
     assert [f for f in rest if not any(f in found for found in named.values())] == []
     assert [name for name, found in named.items() if not found] == []
-    tests = {file.stem for file in (ROOT / "tests").rglob("test_*.py")}
-    assert set(re.findall(r"test_\w+", " ".join(TYPED.values()))) <= tests
     assert len(FENCES) > 30
+
+
+@pytest.mark.parametrize(("page", "kind"), TYPED)
+def test_a_reason_names_a_test_that_knows_the_page(page: str, kind: str) -> None:
+    reason = TYPED[page, kind]
+    fences = [f.text for f in FENCES if f.page == page and of_kind(f, kind)]
+    # The page itself, or what its commands take in quotes, such as a case.
+    known = {Path(page).stem, *re.findall(r"'([^']+)'", " ".join(fences))}
+    for name in re.findall(r"test_\w+", reason):
+        texts = [file.read_text() for file in (ROOT / "tests").rglob(f"{name}.py")]
+        assert any(word in text for text in texts for word in known), f"{name} has none of {known}"
+    if "below" in reason:
+        below = Path(__file__).read_text().partition("\n}\n")[2]
+        assert Path(page).name in below
 
 
 def of_kind(fence: Fence, kind: str) -> bool:

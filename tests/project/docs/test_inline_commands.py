@@ -1,10 +1,13 @@
 """Commands in sentences: targets of make, modules, their options and test files are there.
 
-Those of `evenkeel` are held against the console in tests/project/test_operations.py.
+Airflow's own parser looks at those of `airflow`. Those of `evenkeel` are held against the console
+in tests/project/test_operations.py.
 """
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import shlex
 import subprocess
@@ -12,6 +15,7 @@ import sys
 from collections.abc import Iterator
 from functools import cache
 from importlib.util import find_spec
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -24,7 +28,29 @@ MAKEFILE = (ROOT / "Makefile").read_text()
 #: Target of make -> the names that its ARGS may have.
 NAMES = {"bench": {*ALL, *LONG}, "papers": {*QUICK}, "papers-quick": {*QUICK}}
 _FENCE = re.compile(r"^ *```.*?^ *```", re.M | re.S)
-_COMMAND = re.compile(r"`(?:[A-Z_]+=\S+ )*((?:make|(?:\.venv/bin/)?(?:python|pytest)) [^`]+)`")
+_COMMAND = re.compile(
+    r"`(?:[A-Z_]+=\S+ )*((?:make|airflow|(?:\.venv/bin/)?(?:python|pytest)) [^`]+)`"
+)
+#: Commands that are not there.
+WRONG = [
+    shlex.split(line)
+    for line in (
+        "make nothing",
+        "make bench ARGS=nothing",
+        'make bench ARGS="--times 3 nothing"',
+        "make papers ARGS=nothing",
+        'make test ARGS="-k nothing_of_that_kind"',
+        'make chaos ARGS="--nothing 3"',
+        "make run NOTHING=3",
+        "python -m benchmarks.nothing",
+        "python -m benchmarks.spark.learn --nothing 3",
+        "pytest tests/nothing.py",
+        "airflow nothing",
+        "airflow dags nothing",
+        "airflow dags unpause sales --nothing",
+        "airflow dags trigger sales --conf",
+    )
+]
 
 
 def commands() -> Iterator[list[str]]:
@@ -42,6 +68,8 @@ def problem(program: str, *words: str) -> str | None:
     """Return what is wrong with a command; None: it can be run as it stands."""
     if program == "make":
         return problem_of_make(*words)
+    if program == "airflow":
+        return problems_of_airflow()[words]
     if program == "pytest" or words[0] != "-m":
         paths = [word for word in words if word.startswith("tests/")]
         gone = [path for path in paths if not (ROOT / path).exists()]
@@ -91,6 +119,23 @@ def shown(module: str) -> set[str]:
 
 
 @cache
+def problems_of_airflow() -> dict[tuple[str, ...], str | None]:
+    """Return for each command of airflow what its own parser finds wrong: it takes seconds."""
+    asked = [tuple(words) for program, *words in (*FOUND, *WRONG) if program == "airflow"]
+    with TemporaryDirectory() as home:
+        said = subprocess.run(
+            [sys.executable, "-m", "tests.support.docs.airflow_commands"],
+            input=json.dumps(asked),
+            cwd=ROOT,
+            env={**os.environ, "AIRFLOW_HOME": home},
+            check=True,
+            stdout=subprocess.PIPE,
+            text=True,
+        ).stdout
+    return dict(zip(asked, json.loads(said.splitlines()[-1]), strict=True))
+
+
+@cache
 def names_of_tests() -> str:
     """Return the names of all test files, and of their tests."""
     files = sorted((ROOT / "tests").rglob("test_*.py"))
@@ -105,18 +150,7 @@ def test_a_command_in_a_sentence_is_there(words: tuple[str, ...]) -> None:
 
 
 def test_a_command_that_is_not_there_is_found() -> None:
-    assert {words[0] for words in FOUND} == {"make", "python", "pytest"}
+    assert {words[0] for words in FOUND} == {"airflow", "make", "python", "pytest"}
     assert len(FOUND) > 50
-    for wrong in (
-        "make nothing",
-        "make bench ARGS=nothing",
-        'make bench ARGS="--times 3 nothing"',
-        "make papers ARGS=nothing",
-        'make test ARGS="-k nothing_of_that_kind"',
-        'make chaos ARGS="--nothing 3"',
-        "make run NOTHING=3",
-        "python -m benchmarks.nothing",
-        "python -m benchmarks.spark.learn --nothing 3",
-        "pytest tests/nothing.py",
-    ):
-        assert problem(*shlex.split(wrong)), wrong
+    for wrong in WRONG:
+        assert problem(*wrong), wrong

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tests.support.docs.readme import ROOT
+from evenkeel.spec.loading import load_spec
+from evenkeel.table import Table
+from tests.support.docs.readme import ROOT, block
 
 pytestmark = pytest.mark.spark
 # Else Python rounds what Spark holds.
@@ -31,11 +33,34 @@ def writer(spark: SparkSession, request: pytest.FixtureRequest) -> SparkSession:
 def told_merges() -> tuple[str, str]:
     """The MERGE of docs/SPLITTING.md as it stands there: as it is, and for a DECIMAL(38, 18)."""
     text = (ROOT / "docs" / "SPLITTING.md").read_text().partition("## Your own writer\n")[2]
-    found = re.search(r"```sql\n(MERGE INTO sales .*?)```", text, re.S)
-    assert found is not None
+    (merge,) = re.findall(r"```python\n.*?^(path = .*?)```", text, re.S | re.M)
     casts = re.findall(r"`(try_cast\([^`]*)`", text)
     assert len(casts) == 2
-    return found[1], found[1].replace("try_add(s.units, w.units)", f"try_add({', '.join(casts)})")
+    return merge, merge.replace("try_add(s.units, w.units)", f"try_add({', '.join(casts)})")
+
+
+class Sales:
+    """The table of the README, at the place that its spec names in a folder of a test's own."""
+
+    def __init__(self, folder: Path) -> None:
+        spec = folder / "tables" / "sales.yaml"
+        spec.parent.mkdir()
+        spec.write_text(block("yaml"))
+        self.table = Table(load_spec(spec))
+        self.path = self.table.spec.state["sales"].path
+
+    def merge(self, spark: SparkSession, batch: DataFrame, code: str) -> None:
+        """Run the page's code, as it stands there."""
+        exec(
+            compile(code, "SPLITTING.md", "exec"),
+            {"spark": spark, "table": self.table, "batch": batch},
+        )
+
+
+@pytest.fixture
+def sales(tmp_path: Path) -> Sales:
+    """The README's spec in an empty folder."""
+    return Sales(tmp_path)
 
 
 def test_the_page_of_split_keys_gives_the_same_sum() -> None:
@@ -46,17 +71,16 @@ def test_the_page_of_split_keys_gives_the_same_sum() -> None:
 
 
 def test_a_writer_with_legacy_casts_loses_the_sum_as_the_page_says(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, sales: Sales
 ) -> None:
     writer = spark.newSession()
     writer.conf.set("spark.sql.storeAssignmentPolicy", "LEGACY")
-    path, most = str(tmp_path / "sales"), Decimal(10**20 - 1).scaleb(-2)
+    most = Decimal(10**20 - 1).scaleb(-2)
     rows = writer.createDataFrame([("a", most)], "product string, units decimal(20,2)")
     rows = rows.selectExpr("*", "0 AS channel", "1 AS slot")
-    rows.write.format("delta").save(path)
-    rows.withColumn("split", F.lit(False)).createOrReplaceTempView("batch")
-    writer.sql(told_merges()[0].replace("INTO sales", f"INTO delta.`{path}`"))
-    assert [r["units"] for r in writer.read.format("delta").load(path).collect()] == [None]
+    rows.write.format("delta").save(sales.path)
+    sales.merge(writer, rows.withColumn("split", F.lit(False)), told_merges()[0])
+    assert [r["units"] for r in writer.read.format("delta").load(sales.path).collect()] == [None]
 
 
 #: Type, digits of the greatest value, scale, and whether the page has it cast first.
@@ -71,7 +95,7 @@ WRITERS = [
 
 @pytest.mark.parametrize(("kind", "digits", "scale", "cast"), WRITERS)
 def test_the_writers_sql_is_exact_or_an_error(
-    writer: SparkSession, tmp_path: Path, kind: str, digits: int | None, scale: int, cast: bool
+    writer: SparkSession, sales: Sales, kind: str, digits: int | None, scale: int, cast: bool
 ) -> None:
     """Nulls, values of each size, and those at the ends of the type, drawn by property."""
     most = 2**63 - 1 if digits is None else 10**digits - 1
@@ -85,8 +109,7 @@ def test_the_writers_sql_is_exact_or_an_error(
         drawn.append(pair)
 
     draw()
-    path = str(tmp_path / "sales")
-    merge = told_merges()[cast].replace("INTO sales", f"INTO delta.`{path}`")
+    merge = told_merges()[cast]
 
     def merged(pairs: list[Pair]) -> list[int | None]:
         """Let the page's MERGE put the second of each pair into a row of the first."""
@@ -99,10 +122,9 @@ def test_the_writers_sql_is_exact_or_an_error(
             rows = writer.createDataFrame(values, f"product string, units {kind}")
             return rows.selectExpr("*", "0 AS channel", "pmod(xxhash64(product), 4096) AS slot")
 
-        frame(0).coalesce(1).write.format("delta").mode("overwrite").save(path)
-        frame(1).withColumn("split", F.lit(False)).createOrReplaceTempView("batch")
-        writer.sql(merge)
-        found = writer.read.format("delta").load(path).collect()
+        frame(0).coalesce(1).write.format("delta").mode("overwrite").save(sales.path)
+        sales.merge(writer, frame(1).withColumn("split", F.lit(False)), merge)
+        found = writer.read.format("delta").load(sales.path).collect()
         assert len(found) == len(pairs)
         units = {int(row["product"]): row["units"] for row in found}
         return [

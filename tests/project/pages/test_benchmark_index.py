@@ -2,28 +2,15 @@
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import pytest
 
+from tests.support.docs.figures import FOLDER, Place, only, row
 from tests.support.wheel import ROOT
 
-FOLDER = ROOT / "docs" / "benchmarks"
 MISSED = "**missed**"
 NUMBER = r"(?P<result>[\d.]+%?)"
 LOST = rf"\*\*missed\*\*: {NUMBER}"
-
-
-class Place(NamedTuple):
-    """The one place on a page that has a claim's figure, and its target or baseline."""
-
-    page: str
-    pattern: str
-
-
-def row(page: str, label: str, result: str) -> Place:
-    """Return the place in a row: label, target, result."""
-    return Place(page, rf"\| {label}[^|\n]* \| (?P<aim>[^|\n]*) \| {result}")
 
 
 def fire(label: str, batches: int, result: str = LOST) -> Place:
@@ -135,13 +122,6 @@ def rows_of(part: str) -> Iterator[list[str]]:
     lines = [line for line in part.splitlines() if line.startswith("| ")]
     for line in lines[1:]:
         yield [cell.strip() for cell in line.strip("|").split("|")]
-
-
-def only(place: Place) -> re.Match[str]:
-    """Return the only match of a pattern on its page."""
-    found = list(re.finditer(place.pattern, (FOLDER / f"{place.page}.md").read_text()))
-    assert len(found) == 1, f"{place.page}.md has {len(found)} of {place.pattern}"
-    return found[0]
 
 
 def first_number(cell: str) -> str:

@@ -22,13 +22,17 @@ def anchors(page: Path) -> set[str]:
     return found
 
 
+def links(page: Path) -> list[str]:
+    """The links of a page that are not addresses of the web."""
+    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.S)
+    found = re.findall(r"\]\(([^)\s]+)\)", text)
+    return [link for link in found if "://" not in link and not link.startswith("mailto:")]
+
+
 def test_every_link_leads_to_a_file_and_a_heading():
     broken, seen = [], 0
     for page in PAGES:
-        text = re.sub(r"```.*?```", "", page.read_text(), flags=re.S)
-        for link in re.findall(r"\]\(([^)\s]+)\)", text):
-            if "://" in link or link.startswith("mailto:"):
-                continue
+        for link in links(page):
             seen += 1
             if workflow := re.fullmatch(
                 r"\.\./\.\./actions/workflows/(\w+\.yml)(/badge\.svg)?", link
@@ -42,6 +46,19 @@ def test_every_link_leads_to_a_file_and_a_heading():
                 broken.append(f"{page.relative_to(ROOT)}: {link}")
     assert seen > 200
     assert broken == []
+
+
+def test_each_page_is_reached_from_the_readme_by_links():
+    reached, left = set(), [ROOT / "README.md"]
+    while left:
+        page = left.pop()
+        if page in reached:
+            continue
+        reached.add(page)
+        targets = [(page.parent / link.partition("#")[0]).resolve() for link in links(page)]
+        left += [target for target in targets if target.is_file() and target.suffix == ".md"]
+    assert len(PAGES) > 70
+    assert [str(page.relative_to(ROOT)) for page in PAGES if page not in reached] == []
 
 
 def test_the_index_of_the_benchmarks_lists_its_pages_and_they_have_the_same_parts():

@@ -42,5 +42,5 @@ def failing(gate: GateResult) -> set[str]:
 
 HOT = profile_of([4000.0, *(1000.0 / (1 + i) for i in range(1, 400))])
 COUNTS: list[dict[str, Any]] = [
-    {"table": "words", "channel": c, "rows_predicted": 99.6, "rows": 100} for c in range(4)
+    {"channel": c, "rows_predicted": 99.6, "rows": 100} for c in range(4)
 ]

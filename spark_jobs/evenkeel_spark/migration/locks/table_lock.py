@@ -188,12 +188,14 @@ class TableLock:
         """
         rule = self.migration.rules[constraint][0]
         with self._commit() as own:
-            constraints.put(own, self.path, constraint, rule, existing, unchanged)
+            fresh = constraints.put(own, self.path, constraint, rule, existing, unchanged)
         try:
             self._alone_since(version)
             self.fence()
         except (FenceError, InputError):
-            constraints.take_back(self._commit, self.path, constraint)
+            # Another attempt of the plan may have put it meanwhile: then it is that one's.
+            if fresh:
+                constraints.take_back(self._commit, self.path, constraint)
             raise
 
     def _in_place(self, version: int) -> bool:
@@ -229,4 +231,4 @@ class TableLock:
         spends a transaction id as well: statements of before are skipped from then on.
         """
         app = None if version is None else commits.app_id(self.migration.table.spec.table)
-        return commits.commit_session(self.spark, app, version, self.migration.meta(self.step))
+        return commits.our_commit(self.spark, app, version, self.migration.meta(self.step))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -88,30 +89,24 @@ def channel_counts(
     found: dict[str, dict[int, int]],
     shared: Hashes,
 ) -> list[dict[str, Any]]:
-    """Return rows of whole keys predicted and found, by table and channel, for `tables_gate`.
+    """Return rows of whole keys predicted and found, by channel, for `tables_gate`.
 
-    A profile weighs a table's state tables together, so each is predicted its part of the sum.
-    Adds that part to the measures, as `rows_weighed`.
+    A profile counts the rows of all state tables together, and keys have more rows in one table
+    than in another. So only the sums over the tables can be compared. Adds each table's part of
+    the rows that were counted to the measures, as `rows_weighed`.
     """
     # The number of a split key's partial rows depends on events to come, so it is not predicted.
     left = profile.heavy_rows * ~np.isin(profile.heavy, shared)
     away = sums_by(profile.heavy_slots, profile.heavy_rows - left, profile.slots)
     weighed = np.maximum(profile.rows - away, 0.0)
-    predicted = channel_sums(function, profile, weighed, left)
+    predicted = dict(enumerate(channel_sums(function, profile, weighed, left).tolist()))
     total = sum(m["rows_before"] for m in measures)
-    rows = []
+    have = Counter[int]()
     for m in measures:
         share = m["rows_before"] / total if total else 0.0
         m["rows_weighed"] = round(share * float(weighed.sum()))
-        have = found[m["table"]]
-        for channel in sorted(set(range(len(predicted))) | set(have)):
-            expected = float(predicted[channel]) * share if channel < len(predicted) else 0.0
-            rows.append(
-                {
-                    "table": m["table"],
-                    "channel": channel,
-                    "rows_predicted": expected,
-                    "rows": have.get(channel, 0),
-                }
-            )
-    return rows
+        have.update(found[m["table"]])
+    return [
+        {"channel": c, "rows_predicted": predicted.get(c, 0.0), "rows": have[c]}
+        for c in sorted(predicted.keys() | have.keys())
+    ]

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from typing import Any, NamedTuple
@@ -20,13 +20,7 @@ from evenkeel_spark.tables.delta.state import (
     snapshot,
     table_version,
 )
-from evenkeel_spark.tables.delta.write_session import (
-    APP_ID,
-    APP_VERSION,
-    OF_ONE_WRITE,
-    USER_METADATA,
-    own_session,
-)
+from evenkeel_spark.tables.delta.write_session import commit_session
 from evenkeel_spark.tables.spark_errors import JAVA_ERRORS
 from partitioning.errors import DamagedError
 
@@ -124,38 +118,18 @@ def app_id(table: str, what: str = "") -> str:
     return f"evenkeel/{table}" + (f"/{what}" if what else "")
 
 
-@contextmanager
-def commit_session(
+def our_commit(
     spark: SparkSession,
     app: str | None,
     version: int | None,
     meta: Mapping[str, Any],
     settings: Mapping[str, str] | None = None,
-) -> Iterator[SparkSession]:
-    """Make a session for one commit, with our metadata and, if `app` is given, a transaction id.
+) -> AbstractContextManager[SparkSession]:
+    """Make a session for a commit of ours, as `commit_session` does.
 
-    Delta silently skips a write whose (app, version) was committed before. So each write has a
-    session of its own (`own_session`), in which no other thread writes; `spark` stays as it is. A
-    DataFrame of another session must be brought over to be written (`in_session`). The source of
-    a MERGE may be of any session.
-
-    Parameters
-    ----------
-    spark : the session to take all other settings from; not one of Spark Connect
-    app, version : see `app_id`; versions of one app must grow
-    meta : goes into the commit's userMetadata as {"evenkeel": meta}
-    settings : further conf of the session
+    Its metadata stands under "evenkeel", where nobody else's does.
     """
-    own = own_session(spark, settings)
-    own.conf.set(USER_METADATA, json.dumps({"evenkeel": dict(meta)}, sort_keys=True))
-    if app is not None:
-        own.conf.set(APP_ID, app)
-        own.conf.set(APP_VERSION, str(version))
-    try:
-        yield own
-    finally:
-        for name in OF_ONE_WRITE:
-            own.conf.unset(name)
+    return commit_session(spark, app, version, {"evenkeel": dict(meta)}, settings)
 
 
 def windows_app(table: str) -> str:
@@ -206,7 +180,8 @@ def history_since(spark: SparkSession, path: str, version: int) -> list[Commit]:
         raise DamagedError(
             f"its history no longer reaches back to version {version}",
             path,
-            "Run roll_back if the run has moved rows: it needs no history. Then plan again",
+            "Run roll_back if the run has moved rows: it needs no history. If that says the same, "
+            "run repair. Then plan again",
         )
     return there
 

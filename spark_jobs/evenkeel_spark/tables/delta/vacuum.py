@@ -46,7 +46,7 @@ def keep_versions(
     if changed:
         noted = note(state.properties(spark, path), changed)
         changes = state.properties_sql({**changed, **noted})
-        with commits.commit_session(spark, None, None, {"step": "maintain"}) as own:
+        with commits.our_commit(spark, None, None, {"step": "maintain"}) as own:
             own.sql(f"ALTER TABLE {state.sql_name(path)} SET TBLPROPERTIES {changes}")
     return max(days, days_kept(spark, path)[1]) if at_least else days
 

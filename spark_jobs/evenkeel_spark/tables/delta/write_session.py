@@ -7,6 +7,7 @@ the table's metadata changes meanwhile, and a writer that began before it fails 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -88,6 +89,40 @@ def own_session(spark: SparkSession, settings: Mapping[str, str] | None = None) 
     with active_session(made):
         made.catalog.currentCatalog()
     return made
+
+
+@contextmanager
+def commit_session(
+    spark: SparkSession,
+    app: str | None,
+    version: int | None,
+    meta: Mapping[str, Any],
+    settings: Mapping[str, str] | None = None,
+) -> Iterator[SparkSession]:
+    """Make a session for one commit, with its metadata and, if `app` is given, a transaction id.
+
+    Delta silently skips a write whose (app, version) was committed before. So each write has a
+    session of its own (`own_session`), in which no other thread writes; `spark` stays as it is. A
+    DataFrame of another session must be brought over to be written (`in_session`). The source of
+    a MERGE may be of any session.
+
+    Parameters
+    ----------
+    spark : the session to take all other settings from; not one of Spark Connect
+    app, version : the writer's name, and the number of this write; numbers of a name must grow
+    meta : goes into the commit's userMetadata, as JSON
+    settings : further conf of the session
+    """
+    own = own_session(spark, settings)
+    own.conf.set(USER_METADATA, json.dumps(dict(meta), sort_keys=True))
+    if app is not None:
+        own.conf.set(APP_ID, app)
+        own.conf.set(APP_VERSION, str(version))
+    try:
+        yield own
+    finally:
+        for name in OF_ONE_WRITE:
+            own.conf.unset(name)
 
 
 @contextmanager

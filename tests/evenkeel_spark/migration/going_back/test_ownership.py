@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -14,6 +15,7 @@ from evenkeel_spark.migration.migrate import migrate
 from evenkeel_spark.migration.publish import publish
 from evenkeel_spark.migration.roll_back import roll_back
 from evenkeel_spark.migration.verify import verify
+from evenkeel_spark.tables.delta import constraints
 from partitioning.errors import FenceError, InputError
 from tests.support.placed import (
     Placed,
@@ -52,6 +54,31 @@ def test_what_was_verified_before_is_not_published_after(
     migrate(spark, migration)
     verify(spark, migration)
     assert publish(spark, migration).number == 1
+
+
+def test_an_attempt_that_wakes_leaves_the_constraint_of_the_next_one(
+    spark: SparkSession, planned_home: Placed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = copied(planned_home, tmp_path)
+    migration, put, waiting = home.migration("r1"), constraints.put, [True]
+
+    def slept(*args: Any) -> bool:
+        if waiting:
+            waiting.clear()
+            roll_back(spark, migration)
+            with crashing_at("unsealing", monkeypatch):
+                migrate(spark, migration)
+        return put(*args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(constraints, "put", slept)
+        with pytest.raises(FenceError, match="this run was rolled back"):
+            migrate(spark, migration)
+    assert not waiting
+    assert home.constraints(spark) == {migration.old, migration.moving}
+    migrate(spark, migration)
+    verify(spark, migration)
+    assert_under(spark, home, migration.after)
 
 
 def test_an_attempt_that_was_killed_as_it_began_has_moved_nothing(

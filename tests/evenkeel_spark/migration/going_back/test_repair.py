@@ -114,6 +114,39 @@ def test_what_was_decided_to_be_published_goes_forward(
     stands(spark, home, migration.after)
 
 
+@pytest.mark.parametrize("since", ["property", "clone", "cleaned log"])
+def test_what_stops_a_decided_run_names_a_way_to_its_end(
+    spark: SparkSession,
+    sealed_home: Placed,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    since: str,
+) -> None:
+    """A new run may not begin, so its advice is not to plan again."""
+    home = copied(sealed_home, tmp_path)
+    migration = home.migration("r1")
+    verdict.settle(migration.run, migration.plan.digest, 1, verdict.PUBLISH)
+    if since == "property":
+        by_hand(
+            spark, home, "ALTER TABLE {} SET TBLPROPERTIES ('delta.enableChangeDataFeed' = true)"
+        )
+    elif since == "cleaned log":
+        home.clean_log(spark)
+    else:
+        path = Path(home.path())
+        kept = path.rename(path.with_name("kept"))
+        spark.sql(f"CREATE TABLE {state.sql_name(str(path))} SHALLOW CLONE delta.`{kept}`")
+    for job in (verify, roll_back):
+        with pytest.raises((FenceError, DamagedError), match="[rR]un .*repair") as error:
+            job(spark, migration)
+    if since == "cleaned log":
+        repair(spark, home.table)
+    else:
+        advised(error.value, monkeypatch, home)
+    assert home.table.epoch().plan_digest == migration.plan.digest
+    stands(spark, home, migration.after)
+
+
 def test_a_published_table_brought_back_by_hand(
     spark: SparkSession, sealed_home: Placed, tmp_path: Path
 ) -> None:

@@ -171,7 +171,7 @@ def test_two_runs_that_were_both_decided_to_publish(spark: SparkSession, home: P
 
     for run in ("r1", "r2"):
         migration = planned(spark, home, run)
-        with commits.commit_session(spark, None, None, migration.meta("migrate")) as own:
+        with commits.our_commit(spark, None, None, migration.meta("migrate")) as own:
             own.sql(f"UPDATE {state.sql_name(home.path())} SET visits = visits WHERE key = 'k1'")
         verdict.settle(migration.run, migration.plan.digest, 1, verdict.PUBLISH)
     repair(spark, home.table)

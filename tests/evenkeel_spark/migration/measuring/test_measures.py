@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from evenkeel.registry.files.migration_records import TableMigrated
-from evenkeel_spark.migration.measuring.measures import commit_spans, measure_table
+from evenkeel_spark.migration.measuring.measures import channel_counts, commit_spans, measure_table
 from evenkeel_spark.migration.measuring.table_versions import TableVersions
 from evenkeel_spark.migration.migrate import migrate, table_record
 from evenkeel_spark.migration.verify import verify
@@ -20,6 +22,10 @@ from evenkeel_spark.tables.delta.checksums import (
     channel_contents,
     total_content,
 )
+from partitioning.function.function import numbered_channels
+from partitioning.strategies.hashing import uniform
+from partitioning.streams.zipf_stream import KEY
+from partitioning.workload.profile import profile_of_keys
 from tests.support.placed import (
     KEYS,
     Placed,
@@ -40,6 +46,25 @@ def measured(
     """What the gate is given of the table as it is now."""
     newest = state.table_version(spark, migration.path("visits"))
     return measure_table(TableVersions(spark, migration, "visits", newest), record)
+
+
+def test_tables_with_other_rows_a_key_are_predicted_together() -> None:
+    """One table has a row a key, the other a thousand rows of one key: no channel is off."""
+    slots = np.arange(4)
+    loads = np.array([1001.0, 1.0, 1.0, 1.0])
+    profile = profile_of_keys(KEY, slots, loads, 4, threshold=2000)
+    profile = replace(profile, rows=loads)
+    function = uniform(profile, None, numbered_channels(4))
+    measures: list[dict[str, Any]] = [
+        {"table": "one", "rows_before": 4},
+        {"table": "many", "rows_before": 1000},
+    ]
+    (at,) = function.lookup_hashes(slots[:1]).tolist()
+    found = {"one": dict.fromkeys(range(4), 1), "many": {at: 1000}}
+    none = np.empty(0, dtype=np.int64)
+    for row in channel_counts(profile, function, measures, found, none):
+        assert row["rows"] == row["rows_predicted"] == (1001 if row["channel"] == at else 1)
+    assert [m["rows_weighed"] for m in measures] == [4, 1000]
 
 
 def test_lost_rows_and_changed_values_are_seen(

@@ -174,7 +174,7 @@ def test_a_value_that_changes_as_partials_join_fails_the_gate(
     migrate(spark, migration)
     meta = migration.meta("migrate")
     update = f"UPDATE {state.sql_name(home.path())} SET visits = visits + 1 WHERE key = '{HEAVY}'"
-    with commits.commit_session(spark, "test", 1, meta) as own:
+    with commits.our_commit(spark, "test", 1, meta) as own:
         own.sql(update)
     with pytest.raises(GateError, match="No split key's state changes when its partials"):
         verify(spark, migration)

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.connect.session import SparkSession as ConnectSession
 
 from evenkeel_spark import meet
-from evenkeel_spark.tables.delta.commits import commit_session
+from evenkeel_spark.tables.delta.write_session import commit_session
 from partitioning.errors import SetupError
 
 #: Its class alone is looked at, so it needs no server.

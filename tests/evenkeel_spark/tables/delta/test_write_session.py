@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import threading
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ import pytest
 from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
+import evenkeel_spark
 from evenkeel_spark.jobs.apply_window import apply_window
 from evenkeel_spark.jobs.bootstrap import bootstrap
 from evenkeel_spark.jobs.maintain import maintain
@@ -112,7 +114,7 @@ def test_two_of_our_own_commits_at_once_keep_their_ids(spark: SparkSession, tmp_
         try:
             for number in range(count):
                 start.wait(60)
-                with commits.commit_session(spark, name, number, {"by": name}) as own:
+                with commits.our_commit(spark, name, number, {"by": name}) as own:
                     start.wait(60)
                     own.range(1).write.format("delta").mode("append").save(f"{tmp_path}/{name}")
         except Exception as error:
@@ -157,7 +159,7 @@ def test_a_session_of_our_own_has_the_callers_settings_but_those_that_results_de
     for name in (USER_METADATA, APP_ID, APP_VERSION):
         assert own.conf.get(name, None) is None
     path = f"{tmp_path}/table"
-    with commits.commit_session(caller, "app", 7, {"step": "test"}) as writer:
+    with commits.our_commit(caller, "app", 7, {"step": "test"}) as writer:
         # A DataFrame keeps to the session that it was made in, unless it is brought over.
         rows = in_session(writer, caller.table("of_the_caller").persist())
         rows.writeTo(state.sql_name(path)).using("delta").create()
@@ -185,10 +187,21 @@ def test_a_session_of_our_own_is_made_while_rows_are_cached(
     assert spark.read.format("delta").load(f"{tmp_path}/t").count() == 5
 
 
+def test_metadata_of_others_is_none_of_ours(spark: SparkSession, tmp_path: Path) -> None:
+    """`undo_window` may undo commits by their `step`, and a migration goes by their `digest`."""
+    path, meta = f"{tmp_path}/table", {"step": "maintain", "digest": "0"}
+    with evenkeel_spark.commit_session(spark, "loads", 1, meta) as own:
+        own.range(1).write.format("delta").save(path)
+    (commit,) = commits.history_since(spark, path, -1)
+    assert commit.meta == {}
+    history = spark.sql(f"DESCRIBE HISTORY delta.`{path}`").first()
+    assert json.loads(history["userMetadata"]) == meta
+
+
 def test_what_is_left_of_a_commits_session_carries_no_id(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    with commits.commit_session(spark, "app", 1, {}) as own:
+    with commits.our_commit(spark, "app", 1, {}) as own:
         pass
     for _ in range(2):
         own.range(1).write.format("delta").mode("append").save(f"{tmp_path}/table")
@@ -202,4 +215,4 @@ def test_settings_are_changed_in_sessions_of_our_own_alone() -> None:
         for file in (ROOT / "spark_jobs").rglob("*.py")
         if re.search(r"\.conf\.(un)?set\(|sql\(f?\"(RE)?SET ", file.read_text())
     }
-    assert found == {"write_session.py", "commits.py"}
+    assert found == {"write_session.py"}

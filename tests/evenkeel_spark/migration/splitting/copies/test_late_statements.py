@@ -88,7 +88,7 @@ def test_a_merge_that_wakes_before_the_end_takes_no_copy_away(
 
     def wake() -> None:
         app, meta = commits.app_id(home.table.spec.table), migration.meta("migrate")
-        with commits.commit_session(spark, app, version, meta) as own:
+        with commits.our_commit(spark, app, version, meta) as own:
             own.sql(merge)
 
     at_ranks(step, wake)
