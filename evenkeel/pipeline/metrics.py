@@ -58,8 +58,6 @@ def _numbers(parts: RunParts) -> dict[str, float]:
     if gates:
         failed = [r for g in gates for r in g.results if not r.success]
         stopped = sum(r.fails_gate for r in failed)
-        found["gate_failures"], found["gate_warnings"] = (
-            float(stopped),
-            float(len(failed) - stopped),
-        )
+        found["gate_failures"] = float(stopped)
+        found["gate_warnings"] = float(len(failed) - stopped)
     return found

@@ -97,7 +97,7 @@ def find_spec(table: str) -> Path:
 
     Raises
     ------
-    SetupError : there is no such folder; or no table has this name, and it lists those that exist
+    SetupError : the folder is missing; or no table has this name, and it lists those that exist
     InputError : the file with this name has a spec of another table
     """
     if table.endswith((".yaml", ".yml")):
@@ -116,7 +116,7 @@ def find_spec(table: str) -> Path:
     named = {_table_of(file): file for file in reversed(files)}
     if not folder.is_dir():
         raise SetupError(
-            f"there is no such folder, so there is no table {table!r}",
+            f"expected a folder with the spec of table {table!r}, found none",
             str(folder.absolute()),
             f"Set {TABLES_VARIABLE} to the folder of your specs, or give the spec's path",
         )

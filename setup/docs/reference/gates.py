@@ -142,8 +142,8 @@ TEXTS: dict[str, tuple[str, str]] = {
         "at the table's row size",
     ),
     "Each channel holds the rows that were predicted": (
-        f"the rows of all state tables together are within {ROWS_OFF:.0%} of the prediction (or "
-        "within one row, or within the growth of the tables since they were weighed)",
+        f"the rows of all state tables together are within {ROWS_OFF:.0%} of the prediction, or "
+        "within one row. The growth of the tables since they were weighed is allowed, too",
         "rows came or went since they were counted, and no harm is done: the next run counts them "
         "again",
     ),

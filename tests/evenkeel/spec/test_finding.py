@@ -63,7 +63,7 @@ def test_a_folder_that_is_not_there_is_named_in_full(
     folder = tmp_path / ("specs" if named else "tables")
     with pytest.raises(SetupError) as caught:
         find_spec("trips")
-    said = f"{folder}: there is no such folder, so there is no table 'trips'"
+    said = f"{folder}: expected a folder with the spec of table 'trips', found none"
     assert str(caught.value).startswith(f"{said}. Set EVENKEEL_TABLES to the folder of your specs")
     folder.mkdir()
     with pytest.raises(SetupError) as caught:

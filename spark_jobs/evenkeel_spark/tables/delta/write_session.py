@@ -110,7 +110,7 @@ def commit_session(
     ----------
     spark : the session to take all other settings from; not one of Spark Connect
     app, version : the writer's name, and the number of this write; numbers of a name must grow
-    meta : goes into the commit's userMetadata, as JSON
+    meta : goes into the commit's userMetadata, as JSON; its key `evenkeel` is ours
     settings : further conf of the session
     """
     own = own_session(spark, settings)
