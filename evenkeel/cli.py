@@ -118,7 +118,8 @@ def epochs(table: TableName, format: As = Format.table) -> None:
         [minute_text(f[c]) if c == "published" else shown_text(f[c]) for c in columns]
         for f in facts
     ]
-    titles = [_PUBLISHED if c == "published" else c for c in columns]
+    shown = {"published": _PUBLISHED, "explicit_keys": "pinned keys"}
+    titles = [shown.get(c, c) for c in columns]
     answer(format, facts, titles, rows, whole=[_PUBLISHED])
 
 

@@ -95,11 +95,11 @@ def spark_submit(env: Mapping[str, str] = os.environ) -> str | None:
 
 
 def check_own_driver() -> None:
-    """Refuse to start a job where Spark is told to use a Spark Connect server.
+    """Refuse to start a job where the environment names a Spark that cannot be the job's own.
 
     Raises
     ------
-    SetupError : names the server
+    SetupError : names the Spark Connect server; or SPARK_HOME, which has no Spark
     """
     if remote := os.environ.get("SPARK_REMOTE"):
         raise SetupError(
@@ -107,6 +107,13 @@ def check_own_driver() -> None:
             "$SPARK_REMOTE",
             "Unset SPARK_REMOTE for this command: jobs ask the JVM of their own driver, and "
             "Spark Connect gives none",
+        )
+    home = os.environ.get("SPARK_HOME")
+    if home and not (Path(home) / "bin" / "spark-submit").is_file():
+        raise SetupError(
+            "expected a folder with bin/spark-submit, found none",
+            f"$SPARK_HOME, {home}",
+            "Set it to the folder of a Spark, or unset it to use that of PySpark",
         )
 
 

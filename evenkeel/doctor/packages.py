@@ -140,7 +140,8 @@ def own_driver() -> Iterator[Finding]:
     try:
         check_own_driver()
     except SetupError as error:
-        yield Finding("SPARK_REMOTE", Status.wrong, error.what, "Unset it where jobs start")
+        variable = (error.where or "").split(",")[0].removeprefix("$")
+        yield Finding(variable, Status.wrong, error.what, "Unset it where jobs start")
     if (shared := SharedSpark.of_environment()) is None:
         return
     try:

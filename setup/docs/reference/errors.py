@@ -59,7 +59,7 @@ def exit_codes() -> str:
         "Exit codes",
         "Every program of ours ends with 0 if all went well. An error of ours is one line on "
         "stderr, and ends it with the code below. Any other error ends it with 1 and a traceback. "
-        "Wrong options end it with 2.",
+        "Wrong options end it with 2, and Ctrl-C ends a job with 130.",
         "If *try again* says yes, the same may work later with nothing changed. Airflow then "
         "tries the task again.",
         table(["code", "class", "meaning", "try again"], rows),

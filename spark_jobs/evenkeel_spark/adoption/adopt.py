@@ -74,7 +74,9 @@ def adopt(spark: SparkSession, table: Table, dry_run: bool = False) -> list[Surv
             _check_as_before(spark, spec, name)
     surveys = [look(spark, spec, name, function) for name in waiting]
     for survey in surveys:
-        for line in survey.lines(spec.state[survey.name], function, cores(spark)):
+        for line in survey.found(function):
+            say(line)
+        for line in survey.changes(spec.state[survey.name], cores(spark)) if dry_run else ():
             say(line)
     if problem := next((p for survey in surveys for p in survey.problems), None):
         raise problem

@@ -25,21 +25,15 @@ _ICEBERG = ("delta.enableIcebergCompatV1", "delta.enableIcebergCompatV2")
 
 
 def layout_problems(
-    spark: SparkSession, spec: TableSpec, name: str, schema: StructType, key: Sequence[KeyColumn]
+    spark: SparkSession, spec: TableSpec, name: str, schema: StructType
 ) -> Iterator[EvenkeelError]:
-    """Yield what stands in the way whatever rows there are.
-
-    Parameters
-    ----------
-    key : with the types that the input has
-    """
+    """Yield what stands in the way whatever rows there are."""
     where, path = table_in_errors(spec, name), spec.state[name].path
     yield from owner_problems(state.properties(spark, path), where)
     if ours := sorted(constraints.our_constraints(spark, path)):
         yield InputError(
             f"has the constraint {', '.join(ours)} of Evenkeel", where, "Release it first"
         )
-    yield from key_problems(kinds_of(schema), key, where)
     yield from _column_problems(spark, spec, name, schema)
     yield from _feature_problems(spark, spec, name)
     yield from _writer_problems(spark, spec, name)
@@ -50,28 +44,28 @@ def kinds_of(schema: StructType) -> dict[str, str]:
     return {field.name: field.dataType.simpleString() for field in schema}
 
 
-def check_named_columns(kinds: Mapping[str, str], wanted: Sequence[str], where: str) -> None:
-    """Check that a table has the columns that the spec names.
+def check_spec_columns(
+    kinds: Mapping[str, str], key: Sequence[KeyColumn], others: Sequence[str], where: str
+) -> None:
+    """Check that a table has the columns that the spec names, so that its rows can be placed.
+
+    Parameters
+    ----------
+    key : with the types that the input has
 
     Raises
     ------
-    InputError : it lacks one
+    InputError : it lacks one, or a column of the key has another type than the input's
     """
-    if missing := [c for c in wanted if c not in kinds]:
+    if missing := [c for c in (*(k.name for k in key), *others) if c not in kinds]:
         raise InputError(
             f"there is no column {', '.join(map(repr, missing))}",
             where,
             f"Its columns: {', '.join(list(kinds)[:40])}",
         )
-
-
-def key_problems(
-    kinds: Mapping[str, str], key: Sequence[KeyColumn], where: str
-) -> Iterator[EvenkeelError]:
-    """Yield the columns of the key that have another type than the input."""
     for column in key:
         if kinds[column.name] != column.type:
-            yield InputError(
+            raise InputError(
                 f"key column {column.name!r}: expected {column.type}, as in the input, found "
                 f"{kinds[column.name]}",
                 where,

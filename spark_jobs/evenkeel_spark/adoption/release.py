@@ -184,10 +184,9 @@ def _what_stays(spark: SparkSession, spec: TableSpec, name: str) -> Iterator[str
     path = spec.state[name].path
     found = state.properties(spark, path)
     if features := sorted({"checkConstraints", "deletionVectors"} & state.features(spark, path)):
-        yield (
-            f"{name}: its protocol keeps {', '.join(features)}; ALTER TABLE "
-            f"{state.sql_name(path)} DROP FEATURE takes them out"
-        )
+        alter = f"ALTER TABLE {state.sql_name(path)} DROP FEATURE"
+        out = "; ".join(f"{alter} {feature}" for feature in features)
+        yield f"{name}: its protocol keeps {', '.join(features)}. To take them out: {out}"
     before = find_before(found)
     for property_name, changed in () if before is None else before.properties.items():
         if found.get(property_name) not in (changed.adopted, changed.before):

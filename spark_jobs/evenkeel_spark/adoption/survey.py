@@ -17,20 +17,28 @@ from evenkeel.spec.parts import StateTable
 from evenkeel.spec.table_spec import CHANNEL, SLOT, TableSpec
 from evenkeel_spark.adoption.before import Before, Changed, find_before
 from evenkeel_spark.adoption.obstacles import (
-    check_named_columns,
+    check_spec_columns,
     kinds_of,
     layout_problems,
     row_problems,
     space_problems,
 )
-from evenkeel_spark.events.reader import col, null_key
+from evenkeel_spark.events.reader import (
+    col,
+    null_key,
+    read_events,
+    reading,
+    refuse_null_keys,
+    refuse_null_times,
+)
+from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.delta import filesystem, state
 from evenkeel_spark.tables.delta.placement_sql import misplaced_sql
 from evenkeel_spark.tables.delta.vacuum import retention
 from evenkeel_spark.tables.membership import table_in_errors
 from partitioning.errors import EvenkeelError, InputError
 from partitioning.function.function import PartitioningFunction
-from partitioning.function.sql import channel_sql
+from partitioning.function.sql import channel_sql, quoted
 from partitioning.workload.metrics import imbalance
 
 #: Bytes of a table that one core is taken to rewrite in a second, for the dry run alone. It is an
@@ -70,18 +78,27 @@ class Survey:
     added: tuple[str, ...]
     problems: tuple[EvenkeelError, ...]
 
-    def lines(self, table: StateTable, function: PartitioningFunction, cores: int) -> Iterator[str]:
-        """Yield what a person wants to know before a rewrite, a line each.
+    def found(self, function: PartitioningFunction) -> Iterator[str]:
+        """Yield what is there, a line each.
 
         Parameters
         ----------
-        table : its part of the spec
         function : that the table is to be placed by
-        cores : that a rewrite may use
         """
         keys = "" if self.keys is None else f", {self.keys:,} keys"
         yield f"{self.name}: {self.rows:,} rows{keys}, {self.size:,} bytes in {self.files:,} files"
         yield evenness_line(self.name, self.channels, function)
+        for problem in self.problems:
+            yield f"{self.name}: cannot be adopted: {problem}"
+
+    def changes(self, table: StateTable, cores: int) -> Iterator[str]:
+        """Yield what an adoption would do, a line each, for a person to read before it.
+
+        Parameters
+        ----------
+        table : its part of the spec
+        cores : that a rewrite may use
+        """
         if self.fits:
             yield f"{self.name}: one commit would set constraint and properties, and write no rows"
         else:
@@ -91,8 +108,6 @@ class Survey:
                 f"{self.name}: its protocol would get {', '.join(self.added)}: readers and writers "
                 "must know them. A release leaves them; ALTER TABLE ... DROP FEATURE takes them out"
             )
-        for problem in self.problems:
-            yield f"{self.name}: cannot be adopted: {problem}"
 
     def _rewrite_lines(self, table: StateTable, cores: int) -> Iterator[str]:
         seconds = self.size / (REWRITTEN * max(1, cores))
@@ -127,22 +142,20 @@ def look(spark: SparkSession, spec: TableSpec, name: str, function: Partitioning
 
     Raises
     ------
-    InputError : there is no Delta table, or it lacks a key column
+    InputError : there is no Delta table, or its rows cannot be placed for lack of a column
     """
     table = spec.state[name]
     if state.table_version(spark, table.path) < 0:
-        held = "something else" if filesystem.occupied(spark, table.path) else "nothing"
-        raise InputError(
-            f"expected a Delta table, found {held}", table_in_errors(spec, name), "Correct the path"
-        )
+        raise _no_delta(spark, table.path, table_in_errors(spec, name))
     version = state.table_version(spark, table.path)
     rows = state.read_version(spark, table.path, version)
-    wanted = (*spec.key, *table.partitions)
-    check_named_columns(kinds_of(rows.schema), wanted, table_in_errors(spec, name))
-    problems = list(layout_problems(spark, spec, name, rows.schema, function.key))
+    where = table_in_errors(spec, name)
+    check_spec_columns(kinds_of(rows.schema), function.key, table.partitions, where)
+    problems = list(layout_problems(spark, spec, name, rows.schema))
+    size, files = _size(spark, table.path, version)
+    say(f"{name}: reading {size:,} bytes in {files:,} files")
     count, nulls, keys, channels = count_rows(rows, spec, table, function)
     problems += row_problems(spec, name, nulls, count, keys)
-    size, files = _size(spark, table.path, version)
     partitions = tuple(state.partition_columns(spark, table.path))
     fits = _fits(rows, function, partitions == (CHANNEL, *table.partitions))
     if not fits:
@@ -161,6 +174,36 @@ def look(spark: SparkSession, spec: TableSpec, name: str, function: Partitioning
         tuple(sorted({"checkConstraints", "deletionVectors"} - state.features(spark, table.path))),
         tuple(problems),
     )
+
+
+def _no_delta(spark: SparkSession, path: str, where: str) -> InputError:
+    """Return the error of a folder that holds no Delta table."""
+    if filesystem.has_parquet(spark, path):
+        return InputError(
+            "expected a Delta table, found Parquet files without Delta's log",
+            where,
+            f"Correct the path, or run in Spark: CONVERT TO DELTA parquet.{quoted(path)}, with "
+            "PARTITIONED BY if it has partitions",
+        )
+    held = "something else" if filesystem.occupied(spark, path) else "nothing"
+    return InputError(f"expected a Delta table, found {held}", where, "Correct the path")
+
+
+def say_refused(spark: SparkSession, spec: TableSpec) -> None:
+    """Say which events of the input would stop a window later, so that it is known before."""
+    events, checks = read_events(spark, spec), [refuse_null_times]
+    if spec.null_keys == "refuse":
+        checks.append(lambda events, spec: refuse_null_keys(_null_keys(events, spec), spec))
+    for check in checks:
+        try:
+            check(events, spec)
+        except InputError as error:
+            say(f"input: a window with such events is refused: {error}")
+
+
+def _null_keys(events: DataFrame, spec: TableSpec) -> int:
+    with reading(spec):
+        return events.where(null_key(spec)).count()
 
 
 def evenness_line(name: str, channels: Mapping[int, int], function: PartitioningFunction) -> str:

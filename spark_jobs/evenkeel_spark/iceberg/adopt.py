@@ -74,8 +74,10 @@ def adopt(spark: SparkSession, table: Table, dry_run: bool = False) -> list[Iceb
             waiting[name] = one
     surveys = [survey_table(spec, name, one, function) for name, one in waiting.items()]
     for survey in surveys:
-        for line in survey.lines(function):
+        for line in survey.found(function):
             say(line)
+        if dry_run:
+            say(survey.change)
     if problem := next((p for survey in surveys for p in survey.problems), None):
         raise problem
     if dry_run:

@@ -9,20 +9,20 @@ from pyspark.sql import functions as F
 
 from evenkeel.spec.table_spec import CHANNEL, SLOT, TableSpec
 from evenkeel_spark.adoption.obstacles import (
-    check_named_columns,
-    key_problems,
+    check_spec_columns,
     kinds_of,
     owner_problems,
     row_problems,
     taken_problems,
 )
 from evenkeel_spark.adoption.survey import count_rows, evenness_line
+from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.delta.state import BEFORE_PROPERTY
 from evenkeel_spark.tables.iceberg.checks import incomparable
 from evenkeel_spark.tables.iceberg.table import MAIN, SLOT_NAME, IcebergTable
 from evenkeel_spark.tables.membership import table_in_errors
 from partitioning.errors import EvenkeelError, InputError
-from partitioning.function.function import KeyColumn, PartitioningFunction
+from partitioning.function.function import PartitioningFunction
 
 #: Iceberg's format that has deletion vectors and defaults of columns.
 _VERSION, _LEAST = "format-version", 3
@@ -46,33 +46,36 @@ class IcebergSurvey:
     files: int
     problems: tuple[EvenkeelError, ...]
 
-    def lines(self, function: PartitioningFunction) -> Iterator[str]:
-        """Yield what a person wants to know before a rewrite, a line each."""
+    def found(self, function: PartitioningFunction) -> Iterator[str]:
+        """Yield what is there, a line each."""
         yield f"{self.name}: {self.rows:,} rows, {self.size:,} bytes in {self.files:,} files"
         yield evenness_line(self.name, self.channels, function)
-        yield (
+        for problem in self.problems:
+            yield f"{self.name}: cannot be adopted: {problem}"
+
+    @property
+    def change(self) -> str:
+        """Tell what an adoption would do, in a line for a person to read before it."""
+        return (
             f"{self.name}: would get the columns slot_N and {CHANNEL}, and a partition field "
             f"{CHANNEL}; one snapshot would write all rows again"
         )
-        for problem in self.problems:
-            yield f"{self.name}: cannot be adopted: {problem}"
 
 
 def survey_table(
     spec: TableSpec, name: str, table: IcebergTable, function: PartitioningFunction
 ) -> IcebergSurvey:
     """Look at one table that is not adopted, and change nothing."""
-    check_named_columns(kinds_of(table.schema()), spec.key, table_in_errors(spec, name))
-    problems = list(_problems(spec, name, table, function.key))
+    check_spec_columns(kinds_of(table.schema()), function.key, (), table_in_errors(spec, name))
+    problems = list(_problems(spec, name, table))
     total = table.files().agg(F.sum("size"), F.count(F.lit(1))).collect()[0]
+    say(f"{name}: reading {total[0] or 0:,} bytes in {total[1]:,} files")
     rows, nulls, keys, channels = count_rows(table.rows(), spec, spec.state[name], function)
     problems += row_problems(spec, name, nulls, rows, keys)
     return IcebergSurvey(name, rows, channels, int(total[0] or 0), total[1], tuple(problems))
 
 
-def _problems(
-    spec: TableSpec, name: str, table: IcebergTable, key: tuple[KeyColumn, ...]
-) -> Iterator[EvenkeelError]:
+def _problems(spec: TableSpec, name: str, table: IcebergTable) -> Iterator[EvenkeelError]:
     """Yield what stands in the way whatever rows there are."""
     where, found, schema = table_in_errors(spec, name), table.properties(), table.schema()
     kinds = kinds_of(schema)
@@ -86,7 +89,6 @@ def _problems(
             where,
             f"ALTER TABLE {table.sql} SET TBLPROPERTIES ('{_VERSION}' = '{_LEAST}')",
         )
-    yield from key_problems(kinds, key, where)
     taken = [c for c in kinds if c.lower() in (SLOT, CHANNEL) or SLOT_NAME.fullmatch(c.lower())]
     # Those that a release has left are ours.
     yield from taken_problems([] if BEFORE_PROPERTY in found else taken, where)

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from evenkeel.table import Table
 from evenkeel_spark.adoption.adopt import adopt
 from evenkeel_spark.adoption.release import release
+from evenkeel_spark.adoption.survey import say_refused
 from evenkeel_spark.iceberg import adopt as iceberg_adopt
 from evenkeel_spark.iceberg import release as iceberg_release
 from evenkeel_spark.runtime.command import add_switch, parser, run_job, say
@@ -35,10 +36,10 @@ def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> Non
         else:
             names = release(spark, table, drop, dry_run, lost)
         say(f"{len(names)} tables {'would be ' if dry_run else ''}released")
-    elif table.spec.iceberg:
-        iceberg_adopt.adopt(spark, table, dry_run)
-    else:
-        adopt(spark, table, dry_run)
+        return
+    if dry_run:
+        say_refused(spark, table.spec)
+    (iceberg_adopt.adopt if table.spec.iceberg else adopt)(spark, table, dry_run)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

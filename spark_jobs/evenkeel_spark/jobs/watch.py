@@ -19,7 +19,7 @@ from evenkeel.spec.loading import find_spec
 from evenkeel.table import Table
 from evenkeel.watch.state import PendingDecision
 from evenkeel.watch.state_file import read
-from evenkeel_spark.runtime.command import parser, run_job
+from evenkeel_spark.runtime.command import parser, read_moment, run_job
 from evenkeel_spark.watching.evaluate import evaluate
 from evenkeel_spark.watching.micro_batch import need_watch, number_sql, since
 from evenkeel_spark.watching.streaming import stream
@@ -83,7 +83,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser(__doc__ or "")
     arguments.add_argument("--run", help="name of the run, a folder in the registry")
     arguments.add_argument(
-        "--until", type=datetime.fromisoformat, help="look at what has ended by then; default: now"
+        "--until", type=read_moment, help="look at what has ended by then; default: now"
     )
     arguments.add_argument("--busy", help="what else moves state: nothing is decided then")
     arguments.add_argument(

@@ -9,8 +9,9 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from datetime import date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from evenkeel.registry.job_error import leave_error
 from evenkeel.registry.store_errors import DeniedError
@@ -18,6 +19,8 @@ from evenkeel.shared_spark import VARIABLE
 from evenkeel.spec.loading import find_spec, load_spec
 from evenkeel.table import Table
 from evenkeel_spark.runtime.attached import lost
+from evenkeel_spark.runtime.ctrl_c import ended_by_ctrl_c, handle_ctrl_c, tell_ctrl_c
+from evenkeel_spark.runtime.heartbeat import heartbeat
 from evenkeel_spark.runtime.session import session
 from evenkeel_spark.tables.delta.commits import CONFLICTS
 from evenkeel_spark.tables.delta.filesystem import check_connectors, check_log_store, denied
@@ -29,7 +32,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _STARTED = time.monotonic()
+_Time = TypeVar("_Time", date, datetime)
 _ABOUT: dict[str, object] = {}
+#: Moment of the newest line of progress, on the clock of `_STARTED`.
+_said = _STARTED
 
 
 def about(**what: object) -> None:
@@ -42,8 +48,10 @@ def say(message: str) -> None:
 
     The line also names the table, run, epoch and plan, for searching logs.
     """
+    global _said
+    _said = time.monotonic()
     line = "  ".join([message, " ".join(f"{name}={value}" for name, value in _ABOUT.items())])
-    print(f"[{time.monotonic() - _STARTED:6.1f} s] {line.rstrip()}", flush=True)
+    print(f"[{_said - _STARTED:6.1f} s] {line.rstrip()}", flush=True)
 
 
 def parser(description: str, *, run: bool = False, digest: bool = False) -> argparse.ArgumentParser:
@@ -69,6 +77,24 @@ def _is_yes(value: str) -> bool:
     return value == "yes"
 
 
+def read_day(value: str) -> date:
+    """Read a day that an option gives."""
+    return _read(value, date.fromisoformat, "a day as YYYY-MM-DD")
+
+
+def read_moment(value: str) -> datetime:
+    """Read a moment that an option gives."""
+    return _read(value, datetime.fromisoformat, "a moment as YYYY-MM-DDTHH:MM")
+
+
+def _read(value: str, read: Callable[[str], _Time], expected: str) -> _Time:
+    try:
+        return read(value)
+    except ValueError:
+        text = f"expected {expected}, found {value!r}"
+        raise argparse.ArgumentTypeError(text) from None
+
+
 def run_job(
     arguments: argparse.ArgumentParser,
     body: Callable[[SparkSession, Table, argparse.Namespace], None],
@@ -91,10 +117,14 @@ def run_job(
         _ABOUT.clear()
         about(table=table.spec.table, run=run, plan=digest and digest[:12])
         spark = session(f"evenkeel {table.spec.table}")
+        handle_ctrl_c(spark, alone=VARIABLE not in os.environ)
         check_log_store(spark, table.spec)
         check_connectors(spark, table.spec)
-        body(spark, table, options)
-    except Exception as error:
+        with heartbeat(spark, say, lambda: time.monotonic() - _said):
+            body(spark, table, options)
+    except (KeyboardInterrupt, Exception) as error:
+        if ended_by_ctrl_c(error):
+            return tell_ctrl_c()
         ours = _known(error, table)
         if table is not None:
             with suppress(EvenkeelError):

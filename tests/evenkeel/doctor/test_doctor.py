@@ -13,8 +13,9 @@ import pytest
 from evenkeel import extras
 from evenkeel.doctor import Finding, Status, airflow_setup, packages
 from evenkeel.shared_spark import Address, SharedSpark
-from evenkeel.submit import RM_ADDRESS
+from evenkeel.submit import RM_ADDRESS, check_own_driver
 from evenkeel_spark.runtime import attached
+from partitioning.errors import SetupError
 from tests.conftest import World
 from tests.evenkeel.doctor.conftest import answers
 
@@ -146,6 +147,19 @@ def test_a_server_of_spark_connect_is_wrong_for_jobs(monkeypatch: pytest.MonkeyP
     assert found.status is Status.wrong and "sc://spark" in found.found
 
 
+def test_a_spark_home_without_spark_is_wrong_for_jobs(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    with pytest.raises(SetupError, match="expected a folder with bin/spark-submit, found none"):
+        check_own_driver()
+    (found,) = packages.own_driver()
+    assert (found.what, found.status) == ("SPARK_HOME", Status.wrong)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "spark-submit").touch(0o755)
+    assert not list(packages.own_driver())
+
+
 def test_a_spark_that_stays_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("EVENKEEL_SPARK", str(tmp_path))
     (found,) = packages.own_driver()
@@ -195,9 +209,15 @@ def test_the_connection_and_its_mode(
     answers(airflow, json.dumps([{"conn_type": "spark", **fields, "extra_dejson": extra}]))
     row = next(airflow_setup.connection("spark_default"))
     assert row.status is status and said in row.found, row
-    answers(airflow, "Connection not found.", 1)
+
+
+@pytest.mark.parametrize("migrated", [True, False])
+def test_a_connection_is_added_once_the_database_is_there(airflow: Path, migrated: bool) -> None:
+    code = 0 if migrated else 1
+    airflow.write_text(f'#!/bin/sh\n[ "$1" = db ] && exit {code}\necho not found.; exit 1\n')
     (row,) = airflow_setup.connection("spark_default")
     assert row.status is Status.wrong and "connections add" in row.fix
+    assert row.fix.startswith("airflow db migrate && ") is not migrated
 
 
 def test_airflows_tasks_find_spark_submit_on_path_alone(

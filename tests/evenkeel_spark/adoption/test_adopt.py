@@ -67,15 +67,34 @@ def test_a_dry_run_tells_and_changes_nothing(
     assert "orders: 3,000 rows, " in said and "keys" not in said.split("orders: 3,000")[1][:9]
     assert "profiles: 200 rows, 200 keys" in said or "profiles: 1" in said
     assert "give partitions: [day]" in said
-    assert "dry run: nothing was changed" in said
+    assert "dry run: nothing was changed" in said and "input: " not in said
     assert sorted(team.folder.rglob("*")) == before
     # What it foretells of the rows is what adopting then does.
     fullest = re.search(r"orders: by epoch 0 its fullest channel gets (\S+) times", said)
     adopt(spark, team.table)
+    assert "would" not in capsys.readouterr().out
     rows = spark.read.format("delta").load(str(team.folder / "orders")).groupBy("channel").count()
     counts = [r["count"] for r in rows.collect()]
     assert fullest is not None and len(counts) == 4
     assert float(fullest[1]) == pytest.approx(max(counts) / (sum(counts) / 4), abs=5e-4)
+
+
+def test_a_dry_run_tells_of_events_that_windows_would_refuse(
+    spark: SparkSession, team: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    events = team.events.copy()
+    events.loc[:2, "dest"] = None
+    events.loc[:0, "at"] = None
+    team.write_events(events)
+    assert job.main(["--spec", team.spec_path, "--dry-run"]) == 0
+    said = [line for line in capsys.readouterr().out.splitlines() if "input: " in line]
+    assert len(said) == 2
+    assert "1 events have a null for their time (at)" in said[0]
+    assert "3 events have a null in the key (dest)" in said[1]
+    for rule in ("drop", "keep"):
+        team.respec(null_keys=rule, null_times="drop")
+        assert job.main(["--spec", team.spec_path, "--dry-run"]) == 0
+        assert "input: " not in capsys.readouterr().out
 
 
 def test_partitions_of_the_team_stay_below_channel(spark: SparkSession, team: World) -> None:

@@ -73,6 +73,26 @@ WRONG = {
         ),
         "there is no column 'nothing'",
     ),
+    "key of another type": (
+        lambda spark, team: (
+            spark.range(3)
+            .selectExpr("struct(id) dest", "1 n")
+            .write.format("delta")
+            .mode("overwrite")
+            .option("overwriteSchema", "true")
+            .save(str(team.folder / "profiles"))
+        ),
+        r"profiles .*key column 'dest': expected string, as in the input, found struct<id:bigint>",
+    ),
+    "no Delta table": (
+        lambda spark, team: (
+            spark.range(3)
+            .selectExpr("string(id) dest", "1 n")
+            .write.mode("overwrite")
+            .parquet(str(team.folder / "profiles"))
+        ),
+        r"expected a Delta table, found Parquet files.* CONVERT TO DELTA parquet\.`.*profiles`",
+    ),
     "no table": (
         spec_change(state={"orders": {"path": "nowhere", "rows": "many"}}),
         "expected a Delta table, found nothing",

@@ -86,6 +86,17 @@ def occupied(spark: SparkSession, path: str) -> bool:
     return files.getFileStatus(where).isFile() or len(files.listStatus(where)) > 0
 
 
+def has_parquet(spark: SparkSession, path: str) -> bool:
+    """Return whether the first file of rows in a folder that is there is of Parquet."""
+    files, where = _files(spark, path)
+    found = files.listFiles(where, True) if files.exists(where) else None
+    while found is not None and found.hasNext():
+        file = found.next().getPath().getName()
+        if not file.startswith(("_", ".")):
+            return bool(file.endswith(".parquet"))
+    return False
+
+
 def free_bytes(spark: SparkSession, path: str) -> int | None:
     """Return the bytes that a folder's store has left; None: it has no end, or does not say."""
     files, where = _files(spark, path)

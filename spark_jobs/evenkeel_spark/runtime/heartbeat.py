@@ -1,0 +1,59 @@
+"""Tell how far Spark is while a job says nothing else: a long step must not look like a hang."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Event, Thread
+
+from pyspark.sql import SparkSession
+
+#: Seconds without a line of progress after which Spark's own progress is told.
+SILENCE = 30.0
+
+
+@contextmanager
+def heartbeat(
+    spark: SparkSession,
+    say: Callable[[str], None],
+    silent: Callable[[], float],
+    silence: float = SILENCE,
+) -> Iterator[None]:
+    """Say how many tasks are done, whenever nothing has been said for a while.
+
+    Parameters
+    ----------
+    say : prints one line
+    silent : returns the seconds since the last line
+    silence : seconds to wait for
+    """
+    ended = Event()
+
+    def tell() -> None:
+        while not ended.wait(max(silence - silent(), silence / 10)):
+            if silent() >= silence and (text := tasks_done(spark)):
+                say(text)
+
+    teller = Thread(target=tell, name="heartbeat", daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        teller.join()
+
+
+def tasks_done(spark: SparkSession) -> str | None:
+    """Return how far the stages are that run now; None: none does, or Spark does not answer."""
+    done = total = 0
+    try:
+        tracker = spark.sparkContext.statusTracker()
+        for stage in tracker.getActiveStageIds():
+            if (info := tracker.getStageInfo(stage)) is not None:
+                done, total = done + info.numCompletedTasks, total + info.numTasks
+    except Exception:
+        # It is only a help: an end of Spark is told by the step that needs it.
+        return None
+    if not total:
+        return None
+    return f"Spark is at work: {done} of {total} tasks of its running stages are done"
