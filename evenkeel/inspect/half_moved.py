@@ -14,7 +14,8 @@ from evenkeel.registry.epochs import Registry
 from evenkeel.registry.files.migration_records import Progress
 from evenkeel.registry.files.records import MovingMark
 from evenkeel.registry.files.run_files import RunFiles
-from evenkeel.registry.verdict import read_rolled_back
+from evenkeel.registry.pruning import readable_plan
+from evenkeel.registry.verdict import newest_attempt, read_rolled_back
 from partitioning.errors import DamagedError, EvenkeelError
 
 #: Newest runs to look at where no run has a mark: earlier versions of Evenkeel left none. More of
@@ -84,6 +85,18 @@ def moving_plans(registry: Registry) -> Iterator[tuple[str, str]]:
         with suppress(DamagedError):
             if (record := registry.run(name).migration.find()) is not None:
                 yield name, record.digest
+
+
+def runs_without_plan(registry: Registry) -> Iterator[tuple[RunFiles, str, int]]:
+    """Yield run, digest and newest attempt of each migration that has not ended and lost its plan.
+
+    No job can carry such a plan out.
+    """
+    for name, digest in moving_plans(registry):
+        run = registry.run(name)
+        half = find_half_moved(registry, run)
+        if half is not None and half.damaged is None and readable_plan(run) is None:
+            yield run, digest, newest_attempt(run, digest).number
 
 
 def half_moved(registry: Registry, names: list[str]) -> HalfMoved | None:

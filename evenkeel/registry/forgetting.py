@@ -38,8 +38,8 @@ def check_at_rest(registry: Registry, keys: Hashes) -> None:
     """
     current = registry.current().number
     for run in _naming(registry, keys):
-        plan = readable_plan(run)
-        if plan and may_move(registry, run.name, current) and has_started(run, plan.digest):
+        plan, moves = readable_plan(run), may_move(registry, run.name, current)
+        if moves and (plan is None or has_started(run, plan.digest)):
             raise _moving(run)
 
 
@@ -54,7 +54,8 @@ def forget_names(registry: Registry, keys: Hashes, texts: Collection[str]) -> di
     """Remove the names of keys from all files; return how many files or folders of each kind.
 
     A run whose plan is not carried out yet is withdrawn, as if it were rolled back. A run with a
-    file that is torn goes. Another call goes on where one was killed.
+    file that is torn goes, unless it has left rows half moved. Another call goes on where one was
+    killed.
 
     Parameters
     ----------
@@ -74,6 +75,8 @@ def forget_names(registry: Registry, keys: Hashes, texts: Collection[str]) -> di
         if plan is not None and plan.parent_epoch >= current:
             _withdraw(run, plan.digest)
             gone["withdrawn plans"] += 1
+        elif plan is None and may_move(registry, run.name, current):
+            raise _moving(run)
         else:
             registry.store.remove_folder(f"runs/{run.name}")
             gone["runs"] += 1
@@ -207,5 +210,5 @@ def _moving(run: RunFiles) -> FenceError:
     return FenceError(
         "its plan names a key to forget, and it has begun to move state",
         run.url,
-        "Let it end, or roll it back; then forget again",
+        "Let it end, roll it back, or run repair; then forget again",
     )

@@ -17,7 +17,7 @@ from evenkeel.registry.epochs import Registry
 from evenkeel.registry.files.run_files import SKETCHES, SPEC_CHANNELS, WINDOWS, RunFiles
 from evenkeel.registry.profiles import run_names
 from evenkeel.registry.store import Store
-from evenkeel.registry.verdict import ROLL_BACK, has_started, newest_attempt
+from evenkeel.registry.verdict import ROLL_BACK, has_started, newest_attempt, read_rolled_back
 from partitioning.errors import DamagedError, EvenkeelError
 from partitioning.planning.plan import Plan
 
@@ -68,7 +68,8 @@ def may_move(registry: Registry, name: str, current: int) -> bool:
     """Return whether a run may still move state.
 
     It has a plan from the current epoch that was not refused, withdrawn, or rolled back to the end.
-    A plan that nobody can read is carried out by no job: `repair` brings back what has moved of it.
+    A plan that nobody can read is carried out by no job. If it has begun, `repair` brings back what
+    has moved of it, and needs the run to know whose rows these are.
 
     Parameters
     ----------
@@ -78,7 +79,9 @@ def may_move(registry: Registry, name: str, current: int) -> bool:
     run = registry.run(name)
     try:
         plan = readable_plan(run)
-        if plan is None or plan.parent_epoch < current:
+        if plan is None:
+            return _left_half_moved(run, current)
+        if plan.parent_epoch < current:
             return False
         if has_started(run, plan.digest):
             newest = newest_attempt(run, plan.digest)
@@ -89,6 +92,15 @@ def may_move(registry: Registry, name: str, current: int) -> bool:
     except EvenkeelError:
         return True
     return answer is None or answer.approved or answer.digest != plan.digest
+
+
+def _left_half_moved(run: RunFiles, current: int) -> bool:
+    """Return whether a run without a readable plan has begun to move rows, and has not ended."""
+    record = run.migration.find()
+    if record is None or record.epoch <= current:
+        return False
+    mark = read_rolled_back(run, record.digest)
+    return mark is None or not mark.done
 
 
 def readable_plan(run: RunFiles) -> Plan | None:

@@ -40,7 +40,7 @@ def heartbeat(
         yield
     finally:
         ended.set()
-        teller.join()
+        teller.join(SILENCE)
 
 
 def tasks_done(spark: SparkSession) -> str | None:

@@ -85,7 +85,8 @@ def test_a_refused_run_that_has_touched_a_table_stays(aged: Table, touched: bool
     assert ("fourth" in aged.registry.store.names("runs")) is touched
 
 
-def test_a_run_whose_plan_cannot_be_read_has_ended(aged: Table) -> None:
+def test_a_run_that_moved_nothing_has_ended_if_its_plan_cannot_be_read(aged: Table) -> None:
+    aged.registry.run("fourth").migration.remove()
     plan = Path(aged.registry.url, "runs/fourth/plan.json")
     prune(aged.registry, SINCE, 0)
     assert "fourth" in aged.registry.store.names("runs")
@@ -93,6 +94,18 @@ def test_a_run_whose_plan_cannot_be_read_has_ended(aged: Table) -> None:
     age(plan.parent)
     prune(aged.registry, SINCE, 0)
     assert "fourth" not in aged.registry.store.names("runs")
+
+
+@pytest.mark.parametrize("file", ["plan.json", "migration.json"])
+def test_a_run_that_has_left_rows_half_moved_stays_with_a_torn_file(aged: Table, file: str) -> None:
+    run = aged.registry.run("fourth")
+    digest = steps.read_plan(run).digest
+    run.migration.write(MigrationRecord(digest=digest, epoch=3, tables={}))
+    run.write("plan.json", b"{")
+    run.write(file, b"{")
+    age(Path(aged.registry.url, "runs/fourth"))
+    prune(aged.registry, SINCE, 0)
+    assert "fourth" in aged.registry.store.names("runs")
 
 
 def test_the_newest_runs_stay(aged: Table, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from evenkeel.inspect.half_moved import half_moved
 from evenkeel.registry import verdict
+from evenkeel.registry.pruning import may_move
 from evenkeel_spark.migration.migrate import migrate
 from evenkeel_spark.migration.placement import REPAIRING, Placement
 from evenkeel_spark.migration.publish import publish
@@ -130,3 +132,17 @@ def test_a_repair_marks_only_the_attempt_that_it_has_brought_back(
     monkeypatch.setattr(Placement, "bring", bring)
     repair(spark, home.table)
     assert verdict.newest_attempt(run, digest) == verdict.Attempt(2, verdict.ROLL_BACK, False)
+
+
+def test_a_run_that_lost_its_plan_has_ended_once_its_rows_are_back(
+    spark: SparkSession, moved_home: Placed, tmp_path: Path
+) -> None:
+    home = copied(moved_home, tmp_path)
+    migration = home.migration("r1")
+    migration.run.write("plan.json", b"{")
+    assert half_moved(home.table.registry, ["r1"]) is not None
+    assert may_move(home.table.registry, "r1", 0)
+    assert len(repair(spark, home.table)) == 1
+    stands(spark, home, migration.before)
+    assert half_moved(home.table.registry, ["r1"]) is None
+    assert not may_move(home.table.registry, "r1", 0)
