@@ -191,9 +191,11 @@ def _several(
         "left_semi",
     )
     counted = met.groupBy(*(col(c) for c in by)).agg(F.count(F.lit(1)).alias(_KEY_ROWS))
-    several = counted.where(F.col(_KEY_ROWS) > 1)
-    fails = F.raise_error(F.lit(_SEVERAL)).cast("int").alias(state.SLOT)
-    return several.select(fails)
+    several = F.col(_KEY_ROWS) > 1
+    # It depends on the count. Spark copies a constant slot into filters of the state table, as soon
+    # as the window's own slots are constant, and it would fail there for nothing.
+    fails = F.when(several, F.raise_error(F.lit(_SEVERAL))).cast("int").alias(state.SLOT)
+    return counted.where(several).select(fails)
 
 
 def _keys(

@@ -6,9 +6,12 @@ import threading
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
-from evenkeel_spark.jobs.apply_window import apply_window
+from evenkeel_spark.jobs.apply_window import apply_window, window_state
 from evenkeel_spark.tables.delta import constraints
+from evenkeel_spark.tables.delta.write_session import own_session
+from evenkeel_spark.windows.window_merge import SeveralRowsError, merge_window
 from partitioning.errors import FenceError
 from tests.conftest import World
 from tests.support.worlds.windows import WHENS, day, hooked, owners, put, rows, split
@@ -87,3 +90,21 @@ def test_a_writer_that_is_always_first(
     assert (
         sum(trips(spark, ready).values()) - sum(wanted(ready, "2013-01-10").values())
     ) % 1000 == 0
+
+
+@pytest.mark.parametrize("column", ["slot", "dest"])
+def test_a_window_of_one_slot_or_key_is_merged_as_any_other(
+    spark: SparkSession, ready: World, column: str
+) -> None:
+    """Its column is then a constant, which Spark copies to all that is joined by it."""
+    spec, function = ready.table.spec, ready.table.epoch().function
+    before = trips(spark, ready)
+    window = window_state(spark.read.parquet(spec.input.path), spec, function)
+    window = window.where(F.col(column) == window.where("dest = 'D001'").first()[column])
+    merge_window(own_session(spark), spec, "totals", window, function)
+    assert trips(spark, ready)["D001"] == before["D001"] + wanted(ready, "2014")["D001"]
+    # One more row of the key: the window would be added to both.
+    channel = owners(ready, "D001", 1)
+    put(spark.newSession(), spec.state["totals"].path, "D001", channel, trips=1000)
+    with pytest.raises(SeveralRowsError):
+        merge_window(own_session(spark), spec, "totals", window, function)
