@@ -59,6 +59,12 @@ def request(spec_path: str, run_id: str) -> ApprovalRequest | None:
     )
 
 
+def passed_by(spec_path: str, run_id: str) -> str:
+    """Return whose answer it is that a plan passes, if no person is asked."""
+    spec, _, _ = open_run(spec_path, run_id)
+    return "the spec, which sets no limit" if spec.approve_over is None else "the spec's limit"
+
+
 def ask(spec_path: str, run_id: str) -> None:
     """Record which plan a person is about to be asked about. Earlier answers no longer count.
 

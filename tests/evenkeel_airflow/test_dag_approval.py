@@ -104,10 +104,14 @@ def test_an_answer_counts_for_the_plan_that_was_shown_alone(
     with pytest.raises(AirflowFailException, match="start a new run"):
         task.execute_complete(context, answer)
     assert not shop.registry.run("r").exists("approval.json")
-    # Under the limit nobody need be asked.
-    shop.respec()
-    task.execute(context)
-    assert read_json(shop.registry.run("r"), "approval.json")["by"] == "the spec's limit"
+    # Under the limit, or without one, nobody need be asked.
+    for changes, by in (
+        ({"approve_over": 1 << 40}, "the spec's limit"),
+        ({}, "the spec, which sets no limit"),
+    ):
+        shop.respec(**changes)
+        task.execute(context)
+        assert read_json(shop.registry.run("r"), "approval.json")["by"] == by
 
 
 def test_nobody_is_asked_under_the_limit(tmp_path: Path) -> None:
