@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import evenkeel
+from evenkeel.spec.loading import load_spec
 from tests.support.docs.promql import fires, rules
 from tests.support.docs.steps import blocks, expected, file_of, missing, not_run, run
 from tests.support.wheel import ROOT, Venv, build_wheel
@@ -34,10 +35,13 @@ RUN += ("operate/leave", "first-table-s3", "clusters/s3", "engines/duckdb")
 RUN += ("engines/warehouses", "formats/iceberg")
 #: Pages that install the wheel, so their folder has it.
 WITH_WHEEL = ("operate/upgrade", "formats/iceberg")
-#: Pages that other tests run. One needs a cluster: tests/evenkeel_airflow/test_yarn.py. One has
-#: programs in Java, and one has lines in four languages: tests/clients. Tests of Iceberg tables
-#: take their settings from the last.
-ELSEWHERE = ("clusters/yarn", "engines/java", "engines/clients", "formats/iceberg-catalogs")
+#: Pages whose fences other tests run: the file that reads the page, and how many fences it knows.
+ELSEWHERE = {
+    "clusters/yarn": ("evenkeel_airflow/test_yarn.py", 10),
+    "engines/java": ("clients/test_kafka_and_flink.py", 6),
+    "engines/clients": ("clients/test_usage.py", 4),
+    "formats/iceberg-catalogs": ("support/iceberg/catalogs.py", 5),
+}
 #: Page -> how its fences begin that no test runs. They want a container engine and Kubernetes.
 NOT_RUN = {"cluster": ["docker compose exec ", "metadata:"]}
 #: Page -> a section, and the variable without which it is left out: its program is not on PyPI.
@@ -203,6 +207,9 @@ def test_a_page_that_says_something_wrong_fails(tmp_path):
 def test_each_fence_of_a_page_is_run_or_named_here(tmp_path):
     pages = {str(p.relative_to(HOW_TO).with_suffix("")): p for p in HOW_TO.rglob("*.md")}
     assert set(pages) == {*RUN, *ELSEWHERE, "install"}
+    for name, (reader, fences) in ELSEWHERE.items():
+        assert pages[name].name in (ROOT / "tests" / reader).read_text()
+        assert len(blocks(pages[name])) == fences, f"{name}: does {reader} run the new fence?"
     here = {name: page for name, page in pages.items() if name not in ELSEWHERE}
     left = {name: found for name, page in here.items() if (found := not_run(page))}
     assert left.keys() == NOT_RUN.keys()
@@ -218,6 +225,16 @@ def test_each_fence_of_a_page_is_run_or_named_here(tmp_path):
         "```python\n# a.py\n1\n```\n```python\n2\n```\n```sh\n3\n```\n```text\n4\n```\n"
     )
     assert not_run(page) == ["2"]
+
+
+def test_the_page_of_catalogs_shares_spec_and_settings_with_the_page_that_is_run(tmp_path):
+    page, other = (HOW_TO / "formats" / name for name in ("iceberg-catalogs.md", "iceberg.md"))
+    spec, shared = (text for _, text in blocks(page)[:2])
+    (tmp_path / "customers.yaml").write_text(spec)
+    tables = load_spec(str(tmp_path / "customers.yaml")).state
+    assert {table.path.split(".")[0] for table in tables.values()} == {"lake"}
+    settings = next(text for language, text in blocks(other) if language == "properties")
+    assert set(shared.splitlines()) < set(settings.splitlines())
 
 
 def test_a_section_that_needs_more_is_left_out_alone(tmp_path):

@@ -97,3 +97,10 @@ def test_pages_import_public_names_alone():
     assert [f for f in found if f[1] not in {None, *packages[f[0]]}] == []
     promised = (ROOT / "docs" / "COMPATIBILITY.md").read_text().split("| Python API |")[1]
     assert re.findall(r"`(evenkeel\w*)`", promised.split("\n")[0]) == list(packages)
+
+
+def test_the_page_of_the_function_counts_its_vectors():
+    lines = (ROOT / "clients" / "vectors.txt").read_text().removesuffix("\n").split("\n")
+    functions = sum(line.startswith("function\t") for line in lines)
+    said = f"has {len(lines) - functions:,} of them, for {('five', 'six')[functions - 5]} functions"
+    assert said in (ROOT / "docs" / "reference" / "FUNCTION.md").read_text()
