@@ -108,7 +108,8 @@ def check_own_driver() -> None:
             "Unset SPARK_REMOTE for this command: jobs ask the JVM of their own driver, and "
             "Spark Connect gives none",
         )
-    home = os.environ.get("SPARK_HOME")
+    # A driver that spark-submit has started needs no SPARK_HOME. YARN's may have /dev/null there.
+    home = None if "PYSPARK_GATEWAY_PORT" in os.environ else os.environ.get("SPARK_HOME")
     if home and not (Path(home) / "bin" / "spark-submit").is_file():
         raise SetupError(
             "expected a folder with bin/spark-submit, found none",

@@ -155,6 +155,9 @@ def test_a_spark_home_without_spark_is_wrong_for_jobs(
         check_own_driver()
     (found,) = packages.own_driver()
     assert (found.what, found.status) == ("SPARK_HOME", Status.wrong)
+    with monkeypatch.context() as patch:
+        patch.setenv("PYSPARK_GATEWAY_PORT", "1")
+        check_own_driver()
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "spark-submit").touch(0o755)
     assert not list(packages.own_driver())
