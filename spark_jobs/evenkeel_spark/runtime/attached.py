@@ -122,6 +122,12 @@ def _new_session() -> SparkSession:
     return spark
 
 
+def leave_unusable() -> None:
+    """Let no other job use the JVM: a statement of this one was broken off, and may go on there."""
+    for turn in _turns:
+        turn.is_lost = True
+
+
 def lost(error: BaseException) -> UnreachableError | None:
     """Return what to tell of an error if the Spark that stays up is gone; None: it is not that."""
     for turn in _turns:

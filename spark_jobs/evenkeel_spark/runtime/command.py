@@ -18,7 +18,7 @@ from evenkeel.registry.store_errors import DeniedError
 from evenkeel.shared_spark import VARIABLE
 from evenkeel.spec.loading import find_spec, load_spec
 from evenkeel.table import Table
-from evenkeel_spark.runtime.attached import lost
+from evenkeel_spark.runtime.attached import leave_unusable, lost
 from evenkeel_spark.runtime.ctrl_c import ended_by_ctrl_c, handle_ctrl_c, tell_ctrl_c
 from evenkeel_spark.runtime.heartbeat import heartbeat
 from evenkeel_spark.runtime.session import session
@@ -124,6 +124,7 @@ def run_job(
             body(spark, table, options)
     except (KeyboardInterrupt, Exception) as error:
         if ended_by_ctrl_c(error):
+            leave_unusable()
             return tell_ctrl_c()
         ours = _known(error, table)
         if table is not None:

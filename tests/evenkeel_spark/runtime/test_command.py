@@ -7,11 +7,14 @@ import re
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from evenkeel.local_env import environment
+from evenkeel.shared_spark import SharedSpark
 from evenkeel_spark.jobs import adopt, apply_window, bootstrap, learn, repair, watch
+from evenkeel_spark.runtime import attached, command
 from evenkeel_spark.runtime.command import add_switch, parser
 from evenkeel_spark.runtime.ctrl_c import INTERRUPTED
 from tests.conftest import World
@@ -82,6 +85,29 @@ def test_a_time_that_is_none_is_refused(capsys, job, option: str, expected: str)
         job.main(["--spec", "s", option, "yesterday"])
     assert ended.value.code == 2
     assert f"argument {option}: expected {expected}, found 'yesterday'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, None])
+def test_no_job_uses_a_shared_jvm_after_ctrl_c(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, world: World, error: type | None
+):
+    """What was broken off may go on in it. Only a line in its file lets the next job use it."""
+    file = (tmp_path / "turn").open("w")
+    turn = attached._Turn(SharedSpark(tmp_path), file)
+    monkeypatch.setattr(attached, "_turns", [turn])
+    for name in ("session", "handle_ctrl_c", "check_log_store", "check_connectors"):
+        monkeypatch.setattr(command, name, lambda *_, **__: None)
+
+    def body(*_: object) -> None:
+        if error is not None:
+            raise error
+
+    arguments = command.parser("job")
+    ended = command.run_job(arguments, body, ["--spec", world.spec_path])
+    turn.end()
+    file.close()
+    assert ended == (0 if error is None else INTERRUPTED)
+    assert ((tmp_path / "turn").read_text() == "") is (error is not None)
 
 
 @pytest.mark.spark
