@@ -168,7 +168,7 @@ def _check_not_older(spark: SparkSession, table: Table, finding: TableFault, epo
         f"{name} ({path})",
         "Bring back a registry from after that run, or state tables and registry as they were at "
         f"one time. To give up epoch {found} for good: "
-        f"`evenkeel repair {table.spec.table} --registry-older`",
+        f"`evenkeel repair {table.spec.table} --registry-older`, or the DAG with registry_older",
     )
 
 

@@ -138,7 +138,8 @@ def applied(spark: SparkSession, table: Table, name: str) -> Applied:
             f"({disturbed})",
             f"{name} ({path})",
             f"Run `evenkeel repair {whose} --undo-window --dry-run`, which says what it takes "
-            "back, then without --dry-run. Then run this again",
+            f"back, then without --dry-run, or the DAG repair_{whose} with undo_window. Then run "
+            "this again",
         ) from None
     except UnknownError as unknown:
         recorded = max(table.registry.files.window_ends(), default=None)

@@ -242,7 +242,8 @@ def move_advice(spark: SparkSession, spec: TableSpec, path: str) -> str:
         f"Run {run} last moved its rows, and the registry {spec.registry} has no such run: the "
         "registry is older than the table. Bring back a registry from after that run, or state "
         "tables and registry as they were at one time. To go on from the registry as it is: "
-        f"Run `evenkeel repair {spec.table} --registry-older --dry-run`, then without --dry-run"
+        f"Run `evenkeel repair {spec.table} --registry-older --dry-run`, then without --dry-run, "
+        f"or the DAG repair_{spec.table} with registry_older"
     )
 
 
