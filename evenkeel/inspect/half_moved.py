@@ -15,7 +15,14 @@ from evenkeel.registry.files.migration_records import Progress
 from evenkeel.registry.files.records import MovingMark
 from evenkeel.registry.files.run_files import RunFiles
 from evenkeel.registry.pruning import readable_plan
-from evenkeel.registry.verdict import newest_attempt, read_rolled_back
+from evenkeel.registry.verdict import (
+    ROLL_BACK,
+    mark,
+    newest_attempt,
+    read_rolled_back,
+    settle,
+    withdraw,
+)
 from partitioning.errors import DamagedError, EvenkeelError
 
 #: Newest runs to look at where no run has a mark: earlier versions of Evenkeel left none. More of
@@ -99,6 +106,26 @@ def runs_without_plan(registry: Registry) -> Iterator[tuple[RunFiles, str, int]]
             yield run, digest, newest_attempt(run, digest).number
 
 
+def end_torn_runs(registry: Registry) -> Iterator[str]:
+    """Remove each record of a migration that cannot be read, and yield its run.
+
+    Call it once every table is at rest: such a run has then ended, whatever its record said. If its
+    plan can be read, it is withdrawn first, so that nothing carries it out again.
+    """
+    for name in registry.files.moving_runs():
+        run = registry.run(name)
+        try:
+            run.migration.find()
+        except DamagedError:
+            if (plan := readable_plan(run)) is not None:
+                number = newest_attempt(run, plan.digest).number
+                if settle(run, plan.digest, number, ROLL_BACK) == ROLL_BACK:
+                    mark(run, plan.digest, number, done=True)
+                    withdraw(run, plan.digest)
+            run.migration.remove()
+            yield name
+
+
 def half_moved(registry: Registry, names: list[str]) -> HalfMoved | None:
     """Find the run that has begun to move rows and has not ended, among the runs with marks.
 
@@ -147,14 +174,14 @@ def find_half_moved(registry: Registry, run: RunFiles) -> HalfMoved | None:
         return None
     half = HalfMoved(run.name, record.digest, record.epoch)
     try:
-        mark = read_rolled_back(run, record.digest)
+        back = read_rolled_back(run, record.digest)
     except DamagedError as error:
         # Nobody knows whether it was rolled back. To say that it was would hide rows.
         half = replace(half, damaged=str(error))
     else:
-        if mark is not None and mark.done:
+        if back is not None and back.done:
             return None
-        half = replace(half, undoing=mark is not None)
+        half = replace(half, undoing=back is not None)
     # Progress is only a help: an unfinished migration must be reported without it, too.
     with suppress(EvenkeelError):
         progress = run.progress.find()

@@ -14,7 +14,7 @@ from itertools import chain
 
 from pyspark.sql import SparkSession
 
-from evenkeel.inspect.half_moved import moving_plans, runs_without_plan
+from evenkeel.inspect.half_moved import end_torn_runs, moving_plans, runs_without_plan
 from evenkeel.pipeline.steps import read_plan
 from evenkeel.registry.epochs import Epoch, TableVersion
 from evenkeel.registry.verdict import PUBLISH, ROLL_BACK, mark, newest_attempt, settle
@@ -108,6 +108,8 @@ def repair(
     for run, digest, number in (*ended, *runs_without_plan(table.registry)):
         if settle(run, digest, number, ROLL_BACK) == ROLL_BACK:
             mark(run, digest, number, done=True)
+    for name in end_torn_runs(table.registry):
+        say(f"run {name}: its record of the migration could not be read, and is removed")
     return findings
 
 

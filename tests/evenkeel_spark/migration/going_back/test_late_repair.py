@@ -16,7 +16,7 @@ from evenkeel_spark.migration.publish import publish
 from evenkeel_spark.migration.repair import repair
 from evenkeel_spark.migration.verify import verify
 from evenkeel_spark.tables.delta import constraints
-from partitioning.errors import FenceError
+from partitioning.errors import DamagedError, FenceError
 from partitioning.function.function import PartitioningFunction
 from tests.support.placed import (
     KEYS,
@@ -134,13 +134,17 @@ def test_a_repair_marks_only_the_attempt_that_it_has_brought_back(
     assert verdict.newest_attempt(run, digest) == verdict.Attempt(2, verdict.ROLL_BACK, False)
 
 
-def test_a_run_that_lost_its_plan_has_ended_once_its_rows_are_back(
-    spark: SparkSession, moved_home: Placed, tmp_path: Path
+@pytest.mark.parametrize("torn", [["plan"], ["migration"], ["plan", "migration"]])
+def test_a_run_with_torn_files_has_ended_once_its_rows_are_back(
+    spark: SparkSession, moved_home: Placed, tmp_path: Path, torn: list[str]
 ) -> None:
     home = copied(moved_home, tmp_path)
     migration = home.migration("r1")
-    migration.run.write("plan.json", b"{")
-    assert half_moved(home.table.registry, ["r1"]) is not None
+    for name in torn:
+        migration.run.write(f"{name}.json", b"{")
+    if "migration" in torn:
+        with pytest.raises(DamagedError):
+            half_moved(home.table.registry, ["r1"])
     assert may_move(home.table.registry, "r1", 0)
     assert len(repair(spark, home.table)) == 1
     stands(spark, home, migration.before)
