@@ -242,26 +242,6 @@ def test_a_run_with_a_torn_file_may_name_the_key_and_goes(
     assert forget_names(waiting.registry, key, [name]) == {}
 
 
-def test_a_torn_plan_that_has_left_rows_half_moved_stays_until_they_are_back(
-    waiting: Table,
-) -> None:
-    name, key = moved_key(waiting)
-    run = waiting.registry.run("fourth")
-    digest = run.plan.read().digest
-    run.migration.write(MigrationRecord(digest=digest, epoch=3, tables={}))
-    run.write("plan.json", run.read("plan.json")[:-40])
-    with pytest.raises(FenceError, match="begun to move state.*run repair"):
-        check_at_rest(waiting.registry, key)
-    with pytest.raises(FenceError, match="begun to move state"):
-        forget_names(waiting.registry, key, [name])
-    assert run.name in waiting.registry.store.names("runs")
-    settle(run, digest, 1, ROLL_BACK)
-    mark(run, digest, 1, done=True)
-    check_at_rest(waiting.registry, key)
-    forget_names(waiting.registry, key, [name])
-    assert run.name not in waiting.registry.store.names("runs")
-
-
 @pytest.mark.parametrize("decided", [False, True])
 def test_a_plan_that_moves_state_is_left_alone(waiting: Table, decided: bool) -> None:
     name, key = moved_key(waiting)

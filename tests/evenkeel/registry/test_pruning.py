@@ -13,9 +13,13 @@ from evenkeel.pipeline import steps
 from evenkeel.registry import pruning
 from evenkeel.registry.files.migration_records import MigrationRecord
 from evenkeel.registry.files.records import Approval
+from evenkeel.registry.forgetting import check_at_rest, forget_names
 from evenkeel.registry.profiles import epoch_plan, newest_profile
 from evenkeel.registry.pruning import prune
+from evenkeel.registry.verdict import ROLL_BACK, mark, settle
 from evenkeel.table import Table
+from partitioning.errors import FenceError
+from tests.evenkeel.registry.test_forgetting import moved_key
 
 DAYS = 86400
 SINCE = datetime.now(UTC) - timedelta(days=30)
@@ -106,6 +110,26 @@ def test_a_run_that_has_left_rows_half_moved_stays_with_a_torn_file(aged: Table,
     age(Path(aged.registry.url, "runs/fourth"))
     prune(aged.registry, SINCE, 0)
     assert "fourth" in aged.registry.store.names("runs")
+
+
+def test_a_torn_plan_that_has_left_rows_half_moved_stays_until_they_are_back(
+    old: Table,
+) -> None:
+    name, key = moved_key(waiting)
+    run = old.registry.run("fourth")
+    digest = run.plan.read().digest
+    run.migration.write(MigrationRecord(digest=digest, epoch=3, tables={}))
+    run.write("plan.json", run.read("plan.json")[:-40])
+    with pytest.raises(FenceError, match="begun to move state.*run repair"):
+        check_at_rest(old.registry, key)
+    with pytest.raises(FenceError, match="begun to move state"):
+        forget_names(old.registry, key, [name])
+    assert run.name in old.registry.store.names("runs")
+    settle(run, digest, 1, ROLL_BACK)
+    mark(run, digest, 1, done=True)
+    check_at_rest(old.registry, key)
+    forget_names(old.registry, key, [name])
+    assert run.name not in old.registry.store.names("runs")
 
 
 def test_the_newest_runs_stay(aged: Table, monkeypatch: pytest.MonkeyPatch) -> None:
