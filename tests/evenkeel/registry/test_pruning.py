@@ -6,6 +6,7 @@ import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from evenkeel.inspect.status import table_status
@@ -19,7 +20,6 @@ from evenkeel.registry.pruning import prune
 from evenkeel.registry.verdict import ROLL_BACK, mark, settle
 from evenkeel.table import Table
 from partitioning.errors import FenceError
-from tests.evenkeel.registry.test_forgetting import moved_key
 
 DAYS = 86400
 SINCE = datetime.now(UTC) - timedelta(days=30)
@@ -115,9 +115,10 @@ def test_a_run_that_has_left_rows_half_moved_stays_with_a_torn_file(aged: Table,
 def test_a_torn_plan_that_has_left_rows_half_moved_stays_until_they_are_back(
     old: Table,
 ) -> None:
-    name, key = moved_key(waiting)
     run = old.registry.run("fourth")
-    digest = run.plan.read().digest
+    plan = run.plan.read()
+    digest, move = plan.digest, next(m for m in plan.moves if m.kind == "key")
+    name, key = str(move.name), np.array([move.item])
     run.migration.write(MigrationRecord(digest=digest, epoch=3, tables={}))
     run.write("plan.json", run.read("plan.json")[:-40])
     with pytest.raises(FenceError, match="begun to move state.*run repair"):
