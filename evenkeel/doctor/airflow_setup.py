@@ -194,8 +194,8 @@ def connection(name: str, sure: bool = True) -> Iterator[Finding]:
     if not isinstance(found, dict):
         said = said[:120] or "not found"
         if sure:
-            if ask_airflow("db", "check-migrations", "-t", "0")[0] != 0:
-                said, add = "Airflow's database is not made yet", f"airflow db migrate && {add}"
+            if "unapplied migrations" in ask_airflow("db", "check-migrations", "-t", "0")[1]:
+                said, add = "Airflow's database lacks migrations", f"airflow db migrate && {add}"
             yield Finding(what, Status.wrong, said, add)
         else:
             fix = "See whether `airflow connections get CONN_ID` knows it"

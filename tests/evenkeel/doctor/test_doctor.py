@@ -214,13 +214,23 @@ def test_the_connection_and_its_mode(
     assert row.status is status and said in row.found, row
 
 
-@pytest.mark.parametrize("migrated", [True, False])
-def test_a_connection_is_added_once_the_database_is_there(airflow: Path, migrated: bool) -> None:
-    code = 0 if migrated else 1
-    airflow.write_text(f'#!/bin/sh\n[ "$1" = db ] && exit {code}\necho not found.; exit 1\n')
+@pytest.mark.parametrize(
+    ("answer", "migrates"),
+    [
+        ("", False),
+        ("TimeoutError: There are still unapplied migrations after 1 seconds.", True),
+        ("OperationalError: connection refused", False),
+    ],
+)
+def test_a_connection_is_added_once_the_database_is_there(
+    airflow: Path, answer: str, migrates: bool
+) -> None:
+    asked = f'[ "$1" = db ] && {{ echo "{answer}" >&2; exit {1 if answer else 0}; }}'
+    airflow.write_text(f"#!/bin/sh\n{asked}\necho not found.; exit 1\n")
     (row,) = airflow_setup.connection("spark_default")
     assert row.status is Status.wrong and "connections add" in row.fix
-    assert row.fix.startswith("airflow db migrate && ") is not migrated
+    assert row.fix.startswith("airflow db migrate && ") is migrates
+    assert ("not found" in row.found) is not migrates
 
 
 def test_airflows_tasks_find_spark_submit_on_path_alone(
