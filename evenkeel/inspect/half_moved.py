@@ -94,36 +94,42 @@ def moving_plans(registry: Registry) -> Iterator[tuple[str, str]]:
                 yield name, record.digest
 
 
-def runs_without_plan(registry: Registry) -> Iterator[tuple[RunFiles, str, int]]:
-    """Yield run, digest and newest attempt of each migration that has not ended and lost its plan.
+def end_damaged_runs(registry: Registry) -> list[str]:
+    """End each run that has begun to move rows, and whose plan or record of it cannot be read.
 
-    No job can carry such a plan out.
+    Call it once every table is at rest: such a run has then ended, whatever its files said. It is
+    marked as rolled back and withdrawn, so that nothing carries its plan out again.
+
+    Returns
+    -------
+    Names of the runs.
     """
-    for name, digest in moving_plans(registry):
-        run = registry.run(name)
-        half = find_half_moved(registry, run)
-        if half is not None and half.damaged is None and readable_plan(run) is None:
-            yield run, digest, newest_attempt(run, digest).number
-
-
-def end_torn_runs(registry: Registry) -> Iterator[str]:
-    """Remove each record of a migration that cannot be read, and yield its run.
-
-    Call it once every table is at rest: such a run has then ended, whatever its record said. If its
-    plan can be read, it is withdrawn first, so that nothing carries it out again.
-    """
+    ended = []
     for name in registry.files.moving_runs():
-        run = registry.run(name)
+        run, half, torn = registry.run(name), None, False
         try:
-            run.migration.find()
+            half = find_half_moved(registry, run)
         except DamagedError:
-            if (plan := readable_plan(run)) is not None:
-                number = newest_attempt(run, plan.digest).number
-                if settle(run, plan.digest, number, ROLL_BACK) == ROLL_BACK:
-                    mark(run, plan.digest, number, done=True)
-                    withdraw(run, plan.digest)
+            torn = True
+        plan = readable_plan(run)
+        if not torn and (half is None or plan is not None):
+            continue
+        # A mark of a rollback that is torn, too, stops every job of the run.
+        with suppress(DamagedError):
+            if (digest := half.digest if half else plan and plan.digest) is not None:
+                _end_back(run, digest)
+        if torn:
             run.migration.remove()
-            yield name
+        ended.append(name)
+    return ended
+
+
+def _end_back(run: RunFiles, digest: str) -> None:
+    """Mark the newest attempt as rolled back, unless it is decided to publish, and withdraw it."""
+    number = newest_attempt(run, digest).number
+    if settle(run, digest, number, ROLL_BACK) == ROLL_BACK:
+        mark(run, digest, number, done=True)
+        withdraw(run, digest)
 
 
 def half_moved(registry: Registry, names: list[str]) -> HalfMoved | None:

@@ -14,7 +14,7 @@ from itertools import chain
 
 from pyspark.sql import SparkSession
 
-from evenkeel.inspect.half_moved import end_torn_runs, moving_plans, runs_without_plan
+from evenkeel.inspect.half_moved import end_damaged_runs, moving_plans
 from evenkeel.pipeline.steps import read_plan
 from evenkeel.registry.epochs import Epoch, TableVersion
 from evenkeel.registry.verdict import PUBLISH, ROLL_BACK, mark, newest_attempt, settle
@@ -103,13 +103,13 @@ def repair(
         placement.bring()
     if decided.forward is not None:
         _publish(spark, table, decided.forward)
-    # The attempt that was decided on: a later one may be half-way back by now.
-    ended = [(m.run, m.plan.digest, m.attempt) for m in decided.runs]
-    for run, digest, number in (*ended, *runs_without_plan(table.registry)):
+    for migration in decided.runs:
+        # The attempt that was decided on: a later one may be half-way back by now.
+        run, digest, number = migration.run, migration.plan.digest, migration.attempt
         if settle(run, digest, number, ROLL_BACK) == ROLL_BACK:
             mark(run, digest, number, done=True)
-    for name in end_torn_runs(table.registry):
-        say(f"run {name}: its record of the migration could not be read, and is removed")
+    for name in end_damaged_runs(table.registry):
+        say(f"run {name} has files that cannot be read: it is ended")
     return findings
 
 
