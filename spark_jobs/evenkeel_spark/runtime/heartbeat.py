@@ -8,7 +8,7 @@ from threading import Event, Thread
 
 from pyspark.sql import SparkSession
 
-#: Seconds without a line of progress after which Spark's own progress is told.
+#: Seconds without a line of progress, after which Spark's own progress is printed.
 SILENCE = 30.0
 
 
@@ -52,7 +52,7 @@ def tasks_done(spark: SparkSession) -> str | None:
             if (info := tracker.getStageInfo(stage)) is not None:
                 done, total = done + info.numCompletedTasks, total + info.numTasks
     except Exception:
-        # It is only a help: an end of Spark is told by the step that needs it.
+        # It is only a help: the step that needs Spark raises the error.
         return None
     if not total:
         return None

@@ -91,7 +91,7 @@ def test_a_time_that_is_none_is_refused(capsys, job, option: str, expected: str)
 def test_no_job_uses_a_shared_jvm_after_ctrl_c(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, world: World, error: type | None
 ):
-    """What was broken off may go on in it. Only a line in its file lets the next job use it."""
+    """A statement that was broken off may go on in it. A line in its file frees it for the next."""
     file = (tmp_path / "turn").open("w")
     turn = attached._Turn(SharedSpark(tmp_path), file)
     monkeypatch.setattr(attached, "_turns", [turn])
