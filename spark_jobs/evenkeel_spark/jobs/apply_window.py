@@ -216,7 +216,7 @@ def _merge_until_in(
     there: applied_windows.Applied | None = seen
     meta = {"step": "apply_window", "start": f"{days[0]}", "end": f"{days[1]}"}
     while there is not None:
-        mine = {**meta, "epoch": function.epoch, "seen": there.version}
+        mine = {**meta, "epoch": function.epoch, "seen": there.version, "seen_id": there.id}
         commit = partial(commits.our_commit, spark, app, there.count + 1, mine)
         merge_once(spark, table.spec, name, window, function, commit)
         there = applied_windows.check_applied(spark, table, name, *days, there)

@@ -37,11 +37,13 @@ class Applied:
     until : all events before this day are in; None: no window is, and bootstrap made it empty
     version : of the table, when this was found
     count : number of the newest window or note, by Delta's transaction id; 0: none
+    id : of the commit that made the version; None: not known
     """
 
     until: date | None
     version: int
     count: int
+    id: str | None = None
 
 
 class WindowTables(Protocol):
@@ -124,11 +126,12 @@ def applied(spark: SparkSession, table: Table, name: str) -> Applied:
     """
     path, whose = table.spec.state[name].path, table.spec.table
     _check_remembers(spark, path, name)
-    # The number first: a window that comes between spends it, so this one is not added.
+    # The number first: a window that comes between spends it, so this one is not added. Then the
+    # commit: a table that takes this one's place from now on has others.
     count, day = commits.windows_count(spark, path, whose), commits.day_id(spark, path, whose)
-    version = state.table_version(spark, path)
+    seen = commits.newest(spark, path)
     try:
-        found = window_commits.committed_windows(spark, path, version)
+        found = window_commits.committed_windows(spark, path, seen.version)
         unheard = day is None and found.back is None
         if found.until is None and unheard and table.registry.files.window_ends():
             raise UnknownError("its commits name no window")
@@ -153,7 +156,7 @@ def applied(spark: SparkSession, table: Table, name: str) -> Applied:
     if found.back is not None:
         until = found.until
         say(f"{name}: version {found.back} brought rows back; commits tell: windows up to {until}")
-    return Applied(found.until, version, count)
+    return Applied(found.until, seen.version, count, seen.id)
 
 
 def check_applied(

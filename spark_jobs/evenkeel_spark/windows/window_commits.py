@@ -101,8 +101,16 @@ def _check_undisturbed(spark: SparkSession, path: str, commit: commits.Commit) -
             path,
             commit,
         )
+    seen_id = commit.meta.get("seen_id")
     for other in commits.newest_first(spark, path, commit.version - 1):
         if other.version <= seen:
+            if None not in (seen_id, other.id) and seen_id != other.id:
+                raise DisturbedError(
+                    f"version {seen} is not the commit that version {commit.version} had seen "
+                    "when it applied a window: another table was put in this place",
+                    path,
+                    commit,
+                )
             return
         if replaces(other) or _is_step(other):
             what = other.meta.get("step", other.operation)

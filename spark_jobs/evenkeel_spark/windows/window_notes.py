@@ -36,15 +36,15 @@ def hold_until(spark: SparkSession, table: Table, day: date, names: Iterable[str
         check_of(spec, name)
         path = spec.state[name].path
         count = commits.windows_count(spark, path, spec.table)
-        version = state.table_version(spark, path)
-        known = window_commits.find_committed_windows(spark, path, version)
+        seen = commits.newest(spark, path)
+        known = window_commits.find_committed_windows(spark, path, seen.version)
         _check_known(known, day, name, path)
         while known is None or known.back is not None:
-            note(spark, spec, name, day, version, count)
+            note(spark, spec, name, day, seen, count)
             # Without it, a forget has come first and has spent the number: note again.
             count = commits.windows_count(spark, path, spec.table)
-            version = state.table_version(spark, path)
-            known = window_commits.find_committed_windows(spark, path, version)
+            seen = commits.newest(spark, path)
+            known = window_commits.find_committed_windows(spark, path, seen.version)
             _check_known(known, day, name, path)
         say(f"{name}: holds all events before {day}")
     forget_later(
@@ -87,21 +87,26 @@ def renew(spark: SparkSession, table: Table, now: float) -> str:
     spec, done = table.spec, []
     for name, part in spec.state.items():
         count = commits.windows_count(spark, part.path, spec.table)
-        version = state.table_version(spark, part.path)
-        known = window_commits.find_committed_windows(spark, part.path, version)
+        seen = commits.newest(spark, part.path)
+        known = window_commits.find_committed_windows(spark, part.path, seen.version)
         if known is None:
             done.append(f"the commits of {name} do not tell which are in")
         elif (
             known.commits > RENEW_COMMITS
             or now - known.moment > RENEW_SHARE * spec.keep * DAY_SECONDS
         ):
-            note(spark, spec, name, known.until, version, count)
+            note(spark, spec, name, known.until, seen, count)
             done.append(f"noted again that {name} has those up to {known.until}")
     return "; ".join(done) or "the commits tell which are in"
 
 
 def note(
-    spark: SparkSession, spec: TableSpec, name: str, day: date | None, version: int, count: int
+    spark: SparkSession,
+    spec: TableSpec,
+    name: str,
+    day: date | None,
+    seen: commits.Commit,
+    count: int,
 ) -> None:
     """Commit, without rows, that a state table holds all events before a day.
 
@@ -110,10 +115,12 @@ def note(
     Parameters
     ----------
     day : None: no window is in
-    version, count : of the table and of its windows, as they were seen
+    seen : the table's newest commit when its windows were looked at
+    count : number of its newest window or note then
     """
     path = spec.state[name].path
-    meta = {"step": "holds_until", "end": None if day is None else f"{day}", "seen": version}
+    meta = {"step": "holds_until", "end": None if day is None else f"{day}", "seen": seen.version}
+    meta["seen_id"] = seen.id
     app = commits.windows_app(spec.table)
     with commits.our_commit(spark, app, count + 1, meta) as own:
         nothing = own.createDataFrame([], state.schema(spark, path))

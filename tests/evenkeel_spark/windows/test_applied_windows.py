@@ -191,5 +191,5 @@ def test_what_delta_compacts_after_a_window_is_no_window(spark: SparkSession, re
     found = list(window_commits.windows(spark, path))
     assert found == [(day(10), day(12)), (day(8), day(10))]
     count = commits.windows_count(spark, path, "trips")
-    note(spark, ready.table.spec, "totals", day(12), made[1].version, count)
+    note(spark, ready.table.spec, "totals", day(12), made[1], count)
     assert window_commits.newest_end(spark, [path]) == day(12)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -15,9 +17,10 @@ from evenkeel_spark.jobs.bootstrap import bootstrap
 from evenkeel_spark.tables.delta import state
 from evenkeel_spark.tables.delta.write_session import APP_ID
 from evenkeel_spark.windows import window_notes
+from evenkeel_spark.windows.undo_window import undo_window
 from partitioning.errors import InputError
 from tests.conftest import World
-from tests.support.worlds.windows import day, trips, until, versions
+from tests.support.worlds.windows import applied_twice, day, exact, sql_name, trips, until, versions
 
 pytestmark = pytest.mark.spark
 
@@ -100,6 +103,50 @@ def test_a_note_that_comes_first_lets_the_window_look_again(
     assert versions(spark, ready)["totals"] == before + 2
     window_notes.renew(spark, ready.table, time.time())
     assert versions(spark, ready)["totals"] == before + 2
+
+
+def copied(spark: SparkSession, path: Path, backup: Path, version: int) -> None:
+    """Copy a backup of the whole folder back: its commits keep their numbers and the table's id."""
+    shutil.rmtree(path)
+    shutil.copytree(backup, path)
+
+
+def cloned(spark: SparkSession, path: Path, backup: Path, version: int) -> None:
+    """Clone an older version of the table in its place."""
+    path.rename(path.with_name("newer"))
+    spark.sql(
+        f"CREATE TABLE {state.sql_name(str(path))} SHALLOW CLONE "
+        f"{state.sql_name(str(path.with_name('newer')))} VERSION AS OF {version}"
+    )
+
+
+@pytest.mark.parametrize("bring_back", [copied, cloned])
+def test_a_window_upon_a_backup_that_has_reached_its_version_is_told(
+    spark: SparkSession,
+    ready: World,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    bring_back: Callable[[SparkSession, Path, Path, int], None],
+) -> None:
+    path = Path(ready.table.spec.state["totals"].path)
+    backup, before = tmp_path / "backup", versions(spark, ready)["totals"]
+    shutil.copytree(path, backup)
+    apply_window(spark, ready.table, day(8), day(10))
+    seen = versions(spark, ready)["totals"]
+
+    def replaced() -> None:
+        bring_back(spark, path, backup, before)
+        spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+        while versions(spark, ready)["totals"] <= seen:
+            spark.sql(f"ALTER TABLE {sql_name(ready)} SET TBLPROPERTIES ('team.owner' = 'we')")
+
+    between(monkeypatch, replaced)
+    with pytest.raises(InputError, match=r"another table was put in this place.* --undo-window"):
+        apply_window(spark, ready.table, day(10), day(12))
+    assert [one.before for one in undo_window(spark, ready.table)] == [seen + 1]
+    applied_twice(spark, ready, 8, 10)
+    applied_twice(spark, ready, 10, 12)
+    exact(spark, ready, "2013-01-12")
 
 
 def test_a_table_that_forgets_ids_at_once_takes_no_window(

@@ -52,7 +52,8 @@ class Commit:
     """One commit of a state table.
 
     `meta` is our part of its userMetadata, under "evenkeel" ({} if the commit is not ours);
-    `metrics` are Delta's operationMetrics.
+    `metrics` are Delta's operationMetrics. `id` is what Delta calls the transaction's id: no two
+    commits share it. None: its writer gave none.
     """
 
     version: int
@@ -61,6 +62,7 @@ class Commit:
     meta: Mapping[str, Any] = field(default_factory=dict)
     metrics: Mapping[str, int] = field(default_factory=dict)
     parameters: Mapping[str, str | None] = field(default_factory=dict)
+    id: str | None = None
 
     @property
     def rows(self) -> int:
@@ -253,6 +255,12 @@ def commit_at(spark: SparkSession, path: str, version: int) -> Commit | None:
     return _commit(version, info)
 
 
+def newest(spark: SparkSession, path: str) -> Commit:
+    """Read the newest commit; of one that the log no longer holds, only the version is known."""
+    version = table_version(spark, path)
+    return commit_at(spark, path, version) or _commit(version, {})
+
+
 def _commit(version: int, info: Mapping[str, Any]) -> Commit:
     try:
         meta = json.loads(info["userMetadata"])["evenkeel"]
@@ -272,4 +280,5 @@ def _commit(version: int, info: Mapping[str, Any]) -> Commit:
             k: v if v is None or isinstance(v, str) else json.dumps(v)
             for k, v in (info.get("operationParameters") or {}).items()
         },
+        id=info.get("txnId"),
     )
