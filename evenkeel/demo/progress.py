@@ -132,7 +132,7 @@ def print_json(found: list[TableSummary], seconds: float) -> None:
 
 
 #: Heading of each column -> text of its cell.
-_COLUMNS: dict[str, Callable[[RunResult], str]] = {
+COLUMNS: dict[str, Callable[[RunResult], str]] = {
     "epoch": lambda line: "as before" if line.epoch is None else str(line.epoch),
     "window to": lambda line: line.window_end,
     "hashing alone": lambda line: _number(line.hashing),
@@ -159,11 +159,11 @@ def print_tables(found: list[TableSummary], seconds: float) -> None:
             title=f"{each.table}: imbalance of load over channels (1 is perfect{whole})",
             title_justify="left",
         )
-        for name in _COLUMNS:
+        for name in COLUMNS:
             # Headings may wrap, values may not.
             grid.add_column(name.replace(" ", "\n"), justify="right")
         for line in each.lines:
-            grid.add_row(*(shown(line) for shown in _COLUMNS.values()))
+            grid.add_row(*(shown(line) for shown in COLUMNS.values()))
         console.print()
         console.print(grid)
         for line in each.lines:

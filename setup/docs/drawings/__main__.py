@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from setup.docs.drawings import bars, epoch, function, migration, parts, split_key
+from setup.docs.drawings import bars, epoch, flow, function, migration, parts, split_key
 from setup.docs.drawings.canvas import Canvas
 
 FOLDER = Path(__file__).resolve().parents[3] / "docs" / "img" / "concepts"
@@ -14,6 +14,7 @@ DRAWINGS: dict[str, Callable[[], Canvas]] = {
     "epoch": epoch.draw,
     "split_key": split_key.draw,
     "parts": parts.draw,
+    "flow": flow.draw,
     "migration": migration.draw,
     **bars.DRAWINGS,
 }

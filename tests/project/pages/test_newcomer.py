@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from evenkeel.demo.progress import COLUMNS, RunResult
 from evenkeel.spec.loading import load_spec
 from evenkeel.table import Table
 from tests.support.docs.readme import FIRST, ROOT, TEXT, block, sales, shell
@@ -90,6 +91,22 @@ def test_own_data_goes_through_the_whole_pipeline(tmp_path: Path) -> None:
     assert line["floor"] <= line["after"] < line["before"]
     assert line["written"] > 0
     assert "epoch 0 to epoch 1" in Path(line["report"]).read_text()
+
+
+@pytest.mark.airflow
+@pytest.mark.timeout(1800)
+def test_the_flights_end_as_the_readme_shows(tmp_path: Path) -> None:
+    more = f"ARGS=--tables flights --format json --folder {tmp_path / 'run'}"
+    told = json.loads(run("make", "run", "-o", "setup", more))
+    lines = [RunResult(**line) for line in told["tables"][0]["lines"]]
+    columns = [name for name in COLUMNS if not name.endswith(" s")]
+    made = [[COLUMNS[name](line) for name in columns] for line in lines]
+    titles, *rows = re.search(r"^flights: .*\n((?:  +.*\n)+)", TEXT, re.M)[1].splitlines()
+    # The next window of the last round has not come.
+    shown = [row.split()[: len(columns)] for row in rows[:-1]]
+    assert titles.split() == " ".join(COLUMNS).split()
+    assert made[:-1] == shown
+    assert [cell for cell in made[-1] if cell] == rows[-1].split()[: len(columns) - 1]
 
 
 def test_a_table_of_ones_own_is_made_and_written_to(tmp_path: Path) -> None:
