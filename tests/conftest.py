@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -116,6 +117,25 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return str(file.parent if file.parent.name == "browser" else file)
 
     return Folders(config, log)
+
+
+#: Cases of one test with Spark that `make test` runs; `make test-slow` has the others.
+QUICK_CASES = 1
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the cases of a test with Spark as slow, but for the first.
+
+    So the quick set has each test, and ends in time on a slow machine, too.
+    """
+    seen: Counter[str] = Counter()
+    for item in items:
+        if isinstance(item, pytest.Function) and item.get_closest_marker("spark"):
+            name = item.nodeid.partition("[")[0]
+            seen[name] += 1
+            if seen[name] > QUICK_CASES:
+                item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(scope="session")

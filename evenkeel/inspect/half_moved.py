@@ -94,11 +94,16 @@ def moving_plans(registry: Registry) -> Iterator[tuple[str, str]]:
                 yield name, record.digest
 
 
-def end_damaged_runs(registry: Registry) -> list[str]:
+def end_damaged_runs(registry: Registry, dry_run: bool = False) -> list[str]:
     """End each run that has begun to move rows, and whose plan or record of it cannot be read.
 
     Call it once every table is at rest: such a run has then ended, whatever its files said. It is
     marked as rolled back and withdrawn, so that nothing carries its plan out again.
+
+    Parameters
+    ----------
+    registry : of the table
+    dry_run : only say which; change nothing
 
     Returns
     -------
@@ -114,13 +119,15 @@ def end_damaged_runs(registry: Registry) -> list[str]:
         plan = readable_plan(run)
         if not torn and (half is None or plan is not None):
             continue
+        ended.append(name)
+        if dry_run:
+            continue
         # A mark of a rollback that is torn, too, stops every job of the run.
         with suppress(DamagedError):
             if (digest := half.digest if half else plan and plan.digest) is not None:
                 _end_back(run, digest)
         if torn:
             run.migration.remove()
-        ended.append(name)
     return ended
 
 

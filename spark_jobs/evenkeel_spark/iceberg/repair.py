@@ -13,6 +13,7 @@ from evenkeel.registry.verdict import PUBLISH, newest_attempt
 from evenkeel.table import Table
 from evenkeel_spark.iceberg.placing import count_misplaced, name_column, place, slot_name
 from evenkeel_spark.iceberg.roll_back import roll_back
+from evenkeel_spark.migration.repair import end_damaged
 from evenkeel_spark.plans.approved_plan import approved_migration
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.iceberg.checks import adopted_tables
@@ -71,6 +72,9 @@ def repair(
         name_column(registry, one, function.epoch)
         place(one, where, function, {"step": "repair", "epoch": function.epoch})
         one.drop_branches(BRANCHES)
+    # A plan that has claimed the next epoch ends first, or a person gives it up.
+    if _claimed(table) is None:
+        end_damaged(table, dry_run)
     return wrong
 
 

@@ -95,6 +95,7 @@ def repair(
     for placement in placements:
         placement.check_possible()
     if dry_run:
+        end_damaged(table, dry_run)
         return findings
     if not _settle(decided):
         # A run was decided to publish, or began another attempt, since `_decide` looked.
@@ -108,9 +109,15 @@ def repair(
         run, digest, number = migration.run, migration.plan.digest, migration.attempt
         if settle(run, digest, number, ROLL_BACK) == ROLL_BACK:
             mark(run, digest, number, done=True)
-    for name in end_damaged_runs(table.registry):
-        say(f"run {name} has files that cannot be read: it is ended")
+    end_damaged(table)
     return findings
+
+
+def end_damaged(table: Table, dry_run: bool = False) -> None:
+    """End the runs whose files are damaged, once the tables are at rest, and say which."""
+    for name in end_damaged_runs(table.registry, dry_run):
+        what = "would be" if dry_run else "is"
+        say(f"run {name} has files that cannot be read: it {what} ended")
 
 
 def _decide(spark: SparkSession, table: Table) -> RepairTarget:

@@ -39,6 +39,7 @@ def by_day(team: World) -> World:
     return team.respec(state=spec["state"])
 
 
+@pytest.mark.slow
 def test_tables_with_mapped_columns_are_maintained_and_batched(
     spark: SparkSession, by_day: World
 ) -> None:

@@ -34,6 +34,7 @@ def points_of(spark: SparkSession, world: World, step: str, at: int | None = Non
     return stopped(partial(task, spark, world, step), at)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", ["adopt", "release"])
 def test_a_step_that_is_stopped_at_any_point_goes_on(
     spark: SparkSession, stages: dict[str, World], tmp_path: Path, step: str

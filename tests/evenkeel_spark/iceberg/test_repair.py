@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from evenkeel.registry.files.migration_records import PlanMark
+from evenkeel.registry.pruning import may_move
 from evenkeel_spark.iceberg import publish as publishing
 from evenkeel_spark.iceberg import verify as verifying
 from evenkeel_spark.iceberg.adopt import adopt
@@ -55,6 +56,26 @@ def test_a_claim_of_a_run_that_is_gone_is_given_up_when_asked(
     repair(lake, team.table, registry_older=True)
     migrate(lake, migration)
     verify(lake, migration)
+    assert team.table.epoch().number == 1 and placed(lake, team)
+
+
+@pytest.mark.parametrize("torn", ["plan", "migration"])
+def test_a_run_with_a_torn_file_has_ended_once_the_tables_are_in_order(
+    lake: SparkSession, team: World, torn: str
+) -> None:
+    adopt(lake, team.table)
+    registry, before = team.table.registry, both(lake)
+    migration = planned(lake, team, "r1", capacities=(1, 1, 1, 0.3))
+    migrate(lake, migration)
+    migration.run.write(f"{torn}.json", b"{")
+    repair(lake, team.table, dry_run=True)
+    assert may_move(registry, "r1", 0)
+    assert repair(lake, team.table) == ["orders", "profiles"]
+    assert both(lake) == before and placed(lake, team)
+    assert not may_move(registry, "r1", 0)
+    again = planned(lake, team, "r2", capacities=(1, 1, 1, 0.3))
+    migrate(lake, again)
+    verify(lake, again)
     assert team.table.epoch().number == 1 and placed(lake, team)
 
 

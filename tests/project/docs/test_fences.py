@@ -35,8 +35,8 @@ DOCS = ROOT / "docs"
 #: YAML is loaded below.
 TYPED = {
     ("README.md", "python"): "test_newcomer runs it in a reader's shell",
-    ("README.md", "make run"): "test_newcomer makes `run` with DATA; without, it takes minutes",
-    ("README.md", "flights: "): "what `make run` printed",
+    ("README.md", "make run"): "test_newcomer makes `run` on the flights, and with DATA",
+    ("README.md", "flights: "): "test_newcomer compares it with what `make run` makes",
     ("CONTRIBUTING.md", "make test"): "minutes to hours each; the workflows make most of them",
     ("docs/SPLITTING.md", "python"): "test_newcomer runs it on Delta, in a reader's shell",
     ("docs/reference/python.md", "python"): "run below",
@@ -45,7 +45,6 @@ TYPED = {
     ("docs/papers/more.md", "sh"): "it takes novels from a website, and an hour",
     ("docs/PAPERS.md", "text"): "runs of experiments, which test_pages of benchmarks reads",
     ("docs/papers/*.md", "text"): "figures of experiments, as `make papers` printed them",
-    ("docs/ARCHITECTURE.md", "text"): "a drawing",
 }
 #: What the names of an example in Python stand for. Its other names are PySpark's.
 KNOWN = {"evenkeel": evenkeel, "epoch": Epoch}

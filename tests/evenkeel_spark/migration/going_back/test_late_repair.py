@@ -136,7 +136,11 @@ def test_a_repair_marks_only_the_attempt_that_it_has_brought_back(
 
 @pytest.mark.parametrize("torn", [["plan"], ["migration"], ["plan", "migration"]])
 def test_a_run_with_torn_files_has_ended_once_its_rows_are_back(
-    spark: SparkSession, moved_home: Placed, tmp_path: Path, torn: list[str]
+    spark: SparkSession,
+    moved_home: Placed,
+    tmp_path: Path,
+    torn: list[str],
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     home = copied(moved_home, tmp_path)
     migration = home.migration("r1")
@@ -145,6 +149,9 @@ def test_a_run_with_torn_files_has_ended_once_its_rows_are_back(
     if "migration" in torn:
         with pytest.raises(DamagedError):
             half_moved(home.table.registry, ["r1"])
+    assert may_move(home.table.registry, "r1", 0)
+    assert len(repair(spark, home.table, dry_run=True)) == 1
+    assert "run r1 has files that cannot be read: it would be ended" in capsys.readouterr().out
     assert may_move(home.table.registry, "r1", 0)
     assert len(repair(spark, home.table)) == 1
     stands(spark, home, migration.before)
