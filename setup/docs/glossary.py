@@ -13,6 +13,8 @@ from typing import Any
 
 GLOSSARY = Path(__file__).resolve().parents[2] / "docs" / "GLOSSARY.md"
 _ROW = re.compile(r"^\| (?!term \||-)([^|]+?) \|", re.M)
+#: Terms that are verbs: "adopted" and "adoption" are of "adopt".
+_VERBS = {"adopt", "release", "repair", "seal"}
 #: Parts that are no prose: fenced and indented code, headings, HTML, code, links and addresses.
 _APART = re.compile(
     r"^ *```.*?^ *```$|^(?: {4}|:::|#)[^\n]*$|<!--.*?-->|<[^>\n]+>|`[^`]*`"
@@ -40,9 +42,10 @@ def anchor(term: str) -> str:
 
 
 def pattern(term: str) -> str:
-    """Return what finds a term in a text: in one or several, at the start of a sentence or not."""
+    """Return what finds a term in a text, in each of its forms, with a capital or not."""
     first, words = term[0], term[1:].replace(" ", r"\s+")
-    return rf"(?<![\w/.'-])[{first.upper()}{first}]{words}(?:e?s)?(?![\w/'-]|\.\w)"
+    end = r"(?:e?[sd]|ing|ion)?" if term in _VERBS else r"(?:e?s)?"
+    return rf"(?<![\w/.'-])[{first.upper()}{first}]{words}{end}(?![\w/'-]|\.\w)"
 
 
 def linked(text: str, glossary: str, apart: re.Pattern[str] = _APART, link: str = _LINK) -> str:

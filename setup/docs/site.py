@@ -26,8 +26,8 @@ TOP = {
 _FENCED = re.compile(r"(^ *```.*?^ *```$)", re.M | re.S)
 _LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)#\s:]+)(#[^)\s]*)?\)")
 #: Where the drawings are that people see in the colours of GitHub's theme, by a query in the SVG.
-_FOLDER = "img/concepts"
-_DRAWING = re.compile(rf"!\[([^\]]*)\]\(((?:[\w.]+/)*{_FOLDER}/\w+)\.svg\)")
+_FOLDERS = ("img/concepts", "img/benchmarks")
+_DRAWING = re.compile(rf"!\[([^\]]*)\]\(((?:[\w.]+/)*(?:{'|'.join(_FOLDERS)})/\w+)\.svg\)")
 #: The query, and the colours in it: on the site the reader's button chooses, not the system.
 _DARK = re.compile(r"@media \(prefers-color-scheme: dark\)\{(.+)\}(?=</style>)")
 _ITEM = re.compile(r"([-*]|\d+\.) +\S")
@@ -59,10 +59,10 @@ def _matching(docs: Path, pattern: str, named: set[str]) -> list[str]:
 
 def on_files(files: Files, config: Any) -> Files:
     """Add pages from outside of docs/, example specs, and a light and a dark form of drawings."""
-    for drawing in sorted((ROOT / "docs" / _FOLDER).glob("*.svg")):
+    for folder, drawing in ((f, d) for f in _FOLDERS for d in (ROOT / "docs" / f).glob("*.svg")):
         text = drawing.read_text(encoding="utf-8")
         for form, colors in (("light", ""), ("dark", r"\1")):
-            made = f"{_FOLDER}/{drawing.stem}.{form}.svg"
+            made = f"{folder}/{drawing.stem}.{form}.svg"
             files.append(File.generated(config, made, content=_DARK.sub(colors, text)))
     for spec in sorted((ROOT / "examples").glob("*.yaml")):
         files.append(File.generated(config, f"examples/{spec.name}", abs_src_path=str(spec)))

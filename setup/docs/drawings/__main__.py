@@ -8,22 +8,23 @@ from pathlib import Path
 from setup.docs.drawings import bars, epoch, flow, function, migration, parts, split_key
 from setup.docs.drawings.canvas import Canvas
 
-FOLDER = Path(__file__).resolve().parents[3] / "docs" / "img" / "concepts"
+IMAGES = Path(__file__).resolve().parents[3] / "docs" / "img"
+#: Drawings by their place below `IMAGES`, without `.svg`.
 DRAWINGS: dict[str, Callable[[], Canvas]] = {
-    "function": function.draw,
-    "epoch": epoch.draw,
-    "split_key": split_key.draw,
-    "parts": parts.draw,
-    "flow": flow.draw,
-    "migration": migration.draw,
-    **bars.DRAWINGS,
+    "concepts/function": function.draw,
+    "concepts/epoch": epoch.draw,
+    "concepts/split_key": split_key.draw,
+    "concepts/parts": parts.draw,
+    "concepts/flow": flow.draw,
+    "concepts/migration": migration.draw,
+    **{f"benchmarks/{name}": draw for name, draw in bars.DRAWINGS.items()},
 }
 
 
 def main() -> None:
     """Write every drawing."""
     for name, draw in DRAWINGS.items():
-        (FOLDER / f"{name}.svg").write_text(draw().svg())
+        (IMAGES / f"{name}.svg").write_text(draw().svg())
 
 
 if __name__ == "__main__":

@@ -65,11 +65,15 @@ def draw() -> Canvas:
     _between(sheet, learn.middle, "c1", up=True)
     _between(sheet, boxes["plan"].middle, "c3")
     _between(sheet, migrate.middle, "c3")
-    # Verify leads to the way back.
+    # Each of three steps leads to the way back.
     back = _box(sheet, "roll_back", SPARK, verify.middle - 42, BACK)
-    top = verify.y + HALF
-    sheet.line([(verify.middle, top), (verify.middle, BACK - HALF)], "red", dash=True, arrow=True)
-    sheet.text(verify.middle + 8, (top + BACK - HALF) / 2, "failed", "red", size=11.5)
+    left, right = migrate.x + migrate.width - 8, boxes["publish"].x + 8
+    below_chain, bar = CHAIN + HALF, CHAIN + HALF + 12
+    ends = [(left, below_chain), (left, bar), (right, bar), (right, below_chain)]
+    sheet.line(ends, "red", dash=True)
+    down = [(verify.middle, below_chain), (verify.middle, BACK - HALF)]
+    sheet.line(down, "red", dash=True, arrow=True)
+    sheet.text(right + 8, bar + 4, "if one fails", "red", size=11.5)
     sheet.line([(back.middle, BACK + HALF), (back.middle, STORE - TALL)], "red", arrow=True)
     beside = _box(sheet, "apply_window", SPARK, 270, BESIDE)
     below = STORE + TALL

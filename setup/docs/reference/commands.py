@@ -13,7 +13,9 @@ from typer.main import get_command
 
 from evenkeel.cli import app
 from evenkeel.submit import job_names
-from setup.docs.reference.markdown import code, page, table
+from partitioning.strategies import STRATEGIES
+from setup.docs.reference.markdown import code, page, summary, table
+from setup.docs.reference.spec import OWN_FIELDS
 
 _HEAD = ["argument", "default", "meaning"]
 
@@ -24,8 +26,17 @@ def console() -> str:
     return page(
         "The console",
         f"`evenkeel COMMAND`. {group.help}",
-        "An error of ours is one line on stderr. [Exit codes](exit-codes.md) says what each means.",
+        "An error of ours is one line on stderr. [Exit codes](exit-codes.md) says what each means. "
+        "`evenkeel --version` prints the version.",
         *(_command(name, command) for name, command in sorted(group.commands.items())),
+        "## Strategies of backtests",
+        "`evenkeel backtest` takes these by `--strategy`. [Specs](spec.md#strategies) may name "
+        "those that keep keys whole from one epoch to the next, with few moves.",
+        table(["strategy", "what it is"], [[code(n), summary(f)] for n, f in STRATEGIES.items()]),
+        "These are options of `frontier` in a backtest, as in `--option frontier.budget=1e6`. "
+        "Specs have [fields](spec.md#at-the-top) of their own for them: "
+        + ", ".join(map(code, sorted(OWN_FIELDS)))
+        + ".",
     )
 
 
@@ -92,6 +103,8 @@ def _job(name: str, parser: argparse.ArgumentParser) -> str:
 def _value(action: argparse.Action) -> list[str]:
     if action.nargs in (0, "?"):
         return []
+    if action.choices is not None:
+        return ["|".join(map(str, action.choices))]
     return [str(action.metavar or action.dest.upper().replace("_", "-"))]
 
 

@@ -59,7 +59,8 @@ def exit_codes() -> str:
         "Exit codes",
         "Every program of ours ends with 0 if all went well. An error of ours is one line on "
         "stderr, and ends it with the code below. Any other error ends it with 1 and a traceback. "
-        "Wrong options end it with 2, and Ctrl-C ends a job with 130.",
+        "Wrong options end it with 2, and Ctrl-C ends a job with 130. `evenkeel doctor` ends with "
+        "1 if something is wrong.",
         "If *try again* says yes, the same may work later with nothing changed. Airflow then "
         "tries the task again.",
         table(["code", "class", "meaning", "try again"], rows),
@@ -83,13 +84,17 @@ def _messages_page(name: str) -> str:
     found = sorted({m[1:] for m in messages() if re.match(pattern, m.path)})
     about = {kind.__name__: summary(kind) for kind in kinds()}
     of_kind = groupby(found, key=itemgetter(0))
+    causes = any(cause(what, fix) for _, what, fix in found)
     return page(
         title,
         "A message begins with its place: a file, a field, a table or a run. A name in braces "
         "stands for a value. "
         "[Exit codes](../exit-codes.md) explains the classes.",
-        "No entry under *why it happens*: the message tells it by what it expected and what it "
-        "found, or the text above the table does.",
+        *[
+            "No entry under *why it happens*: the message tells it by what it expected and what it "
+            "found, or the text above the table does."
+        ]
+        * causes,
         *(
             f"## {kind}\n\n{about[kind]}{_why(kind)}\n\n{table(_HEAD, rows)}"
             for kind, rows in (

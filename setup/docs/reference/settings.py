@@ -7,14 +7,18 @@ import re
 from collections.abc import Iterator
 
 from evenkeel_airflow.provider import get_provider_info
+from evenkeel_spark.iceberg.adopt import UPDATES_WELL
 from evenkeel_spark.migration.placement import REPAIRING
 from evenkeel_spark.tables.delta.constraints import epoch_name, moving_name
+from evenkeel_spark.windows.iceberg.merging import MERGES_WELL
 from setup.docs.reference.markdown import code, constants, page, sources, table
 
 #: Variables of other programs that Evenkeel reads, too.
 _OF_OTHERS = {
     "JAVA_HOME": "Java to start Spark with. Default: `java` on PATH",
     "PATH": "where spark-submit and Java are looked for",
+    "PYSPARK_DRIVER_PYTHON": "Python of the driver. Default: that of the Airflow task",
+    "PYSPARK_PYTHON": "Python of workers on this machine. Default: that of the Airflow task",
     "SPARK_CONF_DIR": "folder of spark-defaults.conf. Default: conf in SPARK_HOME",
     "SPARK_REMOTE": "a Spark Connect server, for your own programs. Jobs refuse to start beside it",
     "SPARK_HOME": "Spark that submits jobs. Default: that on PATH, then this Python's PySpark",
@@ -26,6 +30,8 @@ _CONSTRAINTS = {
     "puts them; while a step writes alone, where one does.",
     REPAIRING: "The table is under repair. No job moves rows or adds a window.",
 }
+#: Properties of Iceberg tables; `write.merge` is for state that Evenkeel makes.
+_ICEBERG = {**UPDATES_WELL, **MERGES_WELL}
 #: Tests alone set it.
 _OF_TESTS = {"EVENKEEL_CRASH_AT"}
 _PROPERTY = r"evenkeel\.(?!render)\w+|delta\.[a-zA-Z.]*[a-zA-Z]"
@@ -48,13 +54,18 @@ def page_text() -> str:
         "Evenkeel sets these on state tables. `SHOW TBLPROPERTIES` lists them. Do not change them.",
         table(["property", "meaning"], _rows(found, _PROPERTY)),
         "## Constraints",
-        "Evenkeel adds these CHECK constraints to state tables, and drops them. N is an epoch, "
-        "PLAN the beginning of a plan's digest. [The protocol](../PROTOCOL.md) says when a table "
-        "has which. Do not change them; `evenkeel repair` puts them right.",
+        "Evenkeel adds these CHECK constraints to Delta state tables, and drops them. N is an "
+        "epoch, PLAN the beginning of a plan's digest. [The protocol](../PROTOCOL.md) says when a "
+        "table has which. Do not change them; `evenkeel repair` puts them right.",
         table(
             ["constraint", "meaning"],
             [[code(name.replace("0", "N")), about] for name, about in _CONSTRAINTS.items()],
         ),
+        "## Iceberg tables",
+        "They have no constraints. The column `slot_N` says which epoch they are under. Rows move "
+        "on branches whose names begin with `evenkeel_`, and summaries of snapshots have entries "
+        "that begin with `evenkeel.`. Evenkeel sets these properties:",
+        table(["property", "value"], [[code(n), code(v)] for n, v in sorted(_ICEBERG.items())]),
     )
 
 

@@ -31,7 +31,7 @@ _DESCRIBED = {
     "redist": STRATEGIES["readj"],
 }
 #: Options that a spec has fields for.
-_OWN_FIELDS = {"max_imbalance", "budget", "splitting", "copies", "worth"}
+OWN_FIELDS = {"max_imbalance", "budget", "splitting", "copies", "worth"}
 
 
 def spec_page() -> str:
@@ -71,7 +71,7 @@ def _options() -> list[list[str]]:
         for name in PRODUCTION
         for about in [fields(_DESCRIBED.get(name, STRATEGIES[name]).__doc__ or "")]
         for option in signature(STRATEGIES[name]).parameters.values()
-        if option.kind is option.KEYWORD_ONLY and option.name not in _OWN_FIELDS
+        if option.kind is option.KEYWORD_ONLY and option.name not in OWN_FIELDS
     ]
 
 

@@ -44,7 +44,7 @@ ADOPTING = f"{BRANCHES}adopt_"
 #: Part of a table's rows that one UPDATE may place. If more are elsewhere, all are written again.
 FEW = 0.1
 #: A move writes moved rows and deletion vectors, and no row that stays.
-_UPDATES = {"write.update.mode": "merge-on-read"}
+UPDATES_WELL = {"write.update.mode": "merge-on-read"}
 
 
 def adopt(spark: SparkSession, table: Table, dry_run: bool = False) -> list[IcebergSurvey]:
@@ -122,7 +122,7 @@ def _take(
         # Another attempt has adopted it.
         return
     if BEFORE_PROPERTY not in found:
-        before = {n: found.get(n) for n in _UPDATES}
+        before = {n: found.get(n) for n in UPDATES_WELL}
         one.set_properties({BEFORE_PROPERTY: json.dumps({"properties": before})})
     crash_point("noted")
     # A release may have left the channel alone.
@@ -134,7 +134,7 @@ def _take(
     crash_point("columns")
     if CHANNEL not in one.partitions():
         one.alter(f"ADD PARTITION FIELD {CHANNEL}")
-    one.set_properties(_UPDATES)
+    one.set_properties(UPDATES_WELL)
     crash_point("partitioned")
     # After a broken-off adoption, only late rows may be left.
     if fresh or count_misplaced(one, function) > FEW * survey.rows:

@@ -13,8 +13,8 @@ from evenkeel.registry.verdict import PUBLISH, newest_attempt
 from evenkeel.table import Table
 from evenkeel_spark.iceberg.placing import count_misplaced, name_column, place, slot_name
 from evenkeel_spark.iceberg.roll_back import roll_back
-from evenkeel_spark.migration.repair import end_damaged
 from evenkeel_spark.plans.approved_plan import approved_migration
+from evenkeel_spark.plans.attempts import end_damaged
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.iceberg.checks import adopted_tables
 from evenkeel_spark.tables.iceberg.table import BRANCHES, slot_column

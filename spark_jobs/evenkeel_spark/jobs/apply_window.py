@@ -33,7 +33,7 @@ from evenkeel_spark.events.reader import (
     without_null_keys,
 )
 from evenkeel_spark.forgetting.meanwhile import check_none_forgotten
-from evenkeel_spark.runtime.command import parser, read_day, run_job, say
+from evenkeel_spark.runtime.command import add_day, parser, run_job, say
 from evenkeel_spark.runtime.retry import retry_on_conflict
 from evenkeel_spark.runtime.task_metrics import job_group, stages
 from evenkeel_spark.tables.delta import commits, state
@@ -277,17 +277,17 @@ def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> Non
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the job and return its exit code."""
     arguments = parser(__doc__ or "")
-    arguments.add_argument("--start", type=read_day, help="first day")
-    arguments.add_argument("--end", type=read_day, help="the day after the last")
+    add_day(arguments, "--start", "first day")
+    add_day(arguments, "--end", "the day after the last")
     arguments.add_argument(
         "--allow-gap",
         action="store_true",
         help="leave out for ever the days from where the last window ended to --start",
     )
-    arguments.add_argument(
+    add_day(
+        arguments,
         "--holds-until",
-        type=read_day,
-        help="apply nothing: say that state tables which were brought back without Delta's "
+        "apply nothing: say that state tables which were brought back without Delta's "
         "transaction ids hold all events before this day, and none after",
     )
     arguments.add_argument(

@@ -30,7 +30,7 @@ from evenkeel_spark.events.reader import (
     typed_key,
 )
 from evenkeel_spark.evolving.command import add_options, run_evolve
-from evenkeel_spark.runtime.command import parser, read_day, run_job, say
+from evenkeel_spark.runtime.command import add_day, parser, run_job, say
 from evenkeel_spark.tables.delta import commits, constraints, filesystem, state
 from evenkeel_spark.tables.delta.preflight import check_tables
 from evenkeel_spark.tables.delta.unfinished_table import (
@@ -201,10 +201,10 @@ def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> Non
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the job and return its exit code."""
     arguments = parser(__doc__ or "")
-    arguments.add_argument(
+    add_day(
+        arguments,
         "--end",
-        type=read_day,
-        help="build state from the events before this day; without it, tables begin empty",
+        "build state from the events before this day; without it, tables begin empty",
     )
     add_options(arguments)
     return run_job(arguments, _body, argv)

@@ -39,7 +39,7 @@ from evenkeel_spark.events.sketch_store import Sketches
 from evenkeel_spark.events.state_weights import Weight, weigh
 from evenkeel_spark.forgetting.meanwhile import none_forgotten
 from evenkeel_spark.migration.split_state import check_mergeable
-from evenkeel_spark.runtime.command import add_switch, parser, read_day, run_job, say
+from evenkeel_spark.runtime.command import add_day, add_switch, parser, run_job, say
 from evenkeel_spark.tables.delta.preflight import check_tables
 from partitioning.errors import EvenkeelError, InputError
 from partitioning.function.hashing import Hashes
@@ -238,7 +238,7 @@ def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> Non
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the job and return its exit code."""
     arguments = parser(__doc__ or "", run=True)
-    arguments.add_argument("--end", type=read_day, help="the day after the window")
+    add_day(arguments, "--end", "the day after the window")
     meaning = "learn every day of the window again, and replace the stored sketches"
     add_switch(arguments, "--relearn", meaning)
     return run_job(arguments, _body, argv)

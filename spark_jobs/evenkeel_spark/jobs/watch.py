@@ -83,7 +83,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser(__doc__ or "")
     arguments.add_argument("--run", help="name of the run, a folder in the registry")
     arguments.add_argument(
-        "--until", type=read_moment, help="look at what has ended by then; default: now"
+        "--until",
+        type=read_moment,
+        metavar="YYYY-MM-DDTHH:MM",
+        help="look at what has ended by then; default: now",
     )
     arguments.add_argument("--busy", help="what else moves state: nothing is decided then")
     arguments.add_argument(

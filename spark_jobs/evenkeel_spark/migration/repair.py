@@ -14,7 +14,7 @@ from itertools import chain
 
 from pyspark.sql import SparkSession
 
-from evenkeel.inspect.half_moved import end_damaged_runs, moving_plans
+from evenkeel.inspect.half_moved import moving_plans
 from evenkeel.pipeline.steps import read_plan
 from evenkeel.registry.epochs import Epoch, TableVersion
 from evenkeel.registry.verdict import PUBLISH, ROLL_BACK, mark, newest_attempt, settle
@@ -22,6 +22,7 @@ from evenkeel.table import Table
 from evenkeel_spark.migration.placement import REPAIRING, Placement
 from evenkeel_spark.migration.publish import check_still_admitted
 from evenkeel_spark.plans.approved_plan import Migration, approved_migration
+from evenkeel_spark.plans.attempts import end_damaged
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.delta import commits, constraints, state
 from evenkeel_spark.tables.delta.checksums import misplaced_rows
@@ -111,13 +112,6 @@ def repair(
             mark(run, digest, number, done=True)
     end_damaged(table)
     return findings
-
-
-def end_damaged(table: Table, dry_run: bool = False) -> None:
-    """End the runs whose files are damaged, once the tables are at rest, and say which."""
-    for name in end_damaged_runs(table.registry, dry_run):
-        what = "would be" if dry_run else "is"
-        say(f"run {name} has files that cannot be read: it {what} ended")
 
 
 def _decide(spark: SparkSession, table: Table) -> RepairTarget:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from evenkeel.inspect.half_moved import mark_moving
+from evenkeel.inspect.half_moved import end_damaged_runs, mark_moving
 from evenkeel.registry.files.migration_records import MigrationRecord
 from evenkeel.registry.verdict import (
     ROLL_BACK,
@@ -13,7 +13,9 @@ from evenkeel.registry.verdict import (
     clear_earlier,
     newest_attempt,
 )
+from evenkeel.table import Table
 from evenkeel_spark.plans.approved_plan import AGAIN, Migration
+from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.crash_point import crash_point
 from partitioning.errors import FenceError
 
@@ -108,3 +110,10 @@ def mark_started(migration: Migration) -> None:
             # No row has moved. With this record the table would count as half moved for ever.
             run.migration.remove() if known is None else run.migration.write(known)
         raise FenceError(f"holds plan {other[:12]}, not {digest[:12]}", run.plan.path, AGAIN)
+
+
+def end_damaged(table: Table, dry_run: bool = False) -> None:
+    """End the runs whose files are damaged, once the tables are at rest, and say which."""
+    for name in end_damaged_runs(table.registry, dry_run):
+        what = "would be" if dry_run else "is"
+        say(f"run {name} has files that cannot be read: it {what} ended")

@@ -77,8 +77,12 @@ def _is_yes(value: str) -> bool:
     return value == "yes"
 
 
-def read_day(value: str) -> date:
-    """Read a day that an option gives."""
+def add_day(arguments: argparse.ArgumentParser, name: str, meaning: str) -> None:
+    """Add an option that is a day."""
+    arguments.add_argument(name, type=_read_day, metavar="YYYY-MM-DD", help=meaning)
+
+
+def _read_day(value: str) -> date:
     return _read(value, date.fromisoformat, "a day as YYYY-MM-DD")
 
 

@@ -19,7 +19,7 @@ from partitioning.errors import InputError
 from tests.conftest import World
 from tests.support.worlds.team_tables import both, content, partitions, placed, run
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 def files(spark: SparkSession, team: World, name: str) -> set[str]:

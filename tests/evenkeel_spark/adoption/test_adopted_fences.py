@@ -23,7 +23,7 @@ from partitioning.errors import FenceError, InputError
 from tests.conftest import World
 from tests.support.worlds.team_tables import both, placed, run
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 def test_a_writer_that_does_not_route_is_refused_and_one_that_does_gets_in(

@@ -23,7 +23,7 @@ from partitioning.function.key_text import key_text
 from tests.conftest import World
 from tests.support.worlds.team_tables import both, partitions, placed, run
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 def routed(rows, team: World):

@@ -16,7 +16,7 @@ from partitioning.errors import InputError
 from tests.conftest import World
 from tests.support.worlds.team_tables import content, placed, run
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 #: The third column of a table, by what Delta does to it.
 FILLED: dict[str, dict[str, Any]] = {

@@ -22,7 +22,7 @@ from tests.chaos.home import PIPELINE, RUN, dag, task
 from tests.conftest import SPEC, World
 from tests.support.worlds.windows import day
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 GONE = Intent.of((), ["seen"])
 DDL = "channel int, slot int, dest string, latest timestamp"

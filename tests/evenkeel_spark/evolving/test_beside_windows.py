@@ -17,7 +17,7 @@ from tests.chaos.home import RUN, dag
 from tests.conftest import SPEC, World
 from tests.support.worlds.windows import day, hooked, rows, split
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 COLUMNS = SPEC["state"]["totals"]["columns"]
 RENAMED = {"flown" if name == "miles" else name: c for name, c in COLUMNS.items()}

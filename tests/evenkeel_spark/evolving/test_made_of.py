@@ -17,7 +17,7 @@ from partitioning.errors import InputError
 from tests.conftest import SEEN, SPEC, World
 from tests.support.worlds.windows import day, rows, versions
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 COLUMNS = SPEC["state"]["totals"]["columns"]
 

@@ -19,7 +19,7 @@ from tests.conftest import World
 from tests.support.cases.bootstrapped import END, expected, rows
 from tests.support.state_tables import put_members
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 @pytest.mark.parametrize("broken", ["writing", "constraining", "publishing"])

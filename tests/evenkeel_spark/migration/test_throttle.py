@@ -24,7 +24,7 @@ from partitioning.errors import FenceError
 from tests.support.placed import append, crashing_at, hashes, placed, planned, state_rows
 from tests.support.raw_json import write_json
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 @pytest.mark.slow

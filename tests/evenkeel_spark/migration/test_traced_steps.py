@@ -28,7 +28,7 @@ from tests.model.rows import Function
 from tests.model.trace import PartedError, Seen, Trace
 from tests.support.placed import Placed, copied, placed, planned
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 #: A whole key moves, as in the plans of `planned`.
 MOVING: Scenario = SPLITTING._replace(functions=(LONE, Function(1, (0,))))

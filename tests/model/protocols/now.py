@@ -294,6 +294,6 @@ JOBS: dict[str, dict[str, Step]] = {
 STEPS = {(job, name): step for job, its in JOBS.items() for name, step in its.items()}
 NOW = Variant("now", STEPS, start, by_hand)
 
-#: The protocol of commit 64a5ec5: the transaction id of a window is the day of its end.
+#: An earlier protocol: the transaction id of a window is the day of its end.
 _BY_DAY = {(job, name): step for job in DAYS for name, step in BY_DAY[job].items()}
 DAY_IDS = Variant("day ids", {**STEPS, **_BY_DAY}, start, by_hand)

@@ -81,6 +81,7 @@ def test_what_is_no_prose_stays_as_it_is() -> None:
         "https://example.org/plan plan-b re-plan plan.py\n\n::: a.plan\n    plan: 3\n"
     )
     assert linked(apart, "G.md") == apart
+    assert linked("Adopted by adoption.", "G.md") == "[Adopted](G.md#adopt) by adoption."
     text = "Two Plans, a split key, split\nkeys and one plan of a key.\n"
     assert linked(text, "G.md") == (
         "Two [Plans](G.md#plan), a [split key](G.md#split-key), split\nkeys and one plan of a "

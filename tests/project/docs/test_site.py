@@ -28,12 +28,12 @@ SECTIONS += ["Explanation", "Benchmarks", "Papers", "Community"]
 
 def test_a_drawing_follows_the_button_of_the_site(site: Path) -> None:
     """A query of the system's colours in an <img> would not: the theme hides one of two instead."""
-    shown = {"skew", "function", "epoch"}
+    shown = {"benchmarks/skew", "concepts/function", "concepts/epoch"}
     pages = (site / "index.html").read_text() + (site / "concepts/index.html").read_text()
     for name in shown:
         for form, color in (("light", 0), ("dark", 1)):
-            assert f"img/concepts/{name}.{form}.svg#only-{form}" in pages, name
-            text = (site / f"img/concepts/{name}.{form}.svg").read_text()
+            assert f"img/{name}.{form}.svg#only-{form}" in pages, name
+            text = (site / f"img/{name}.{form}.svg").read_text()
             assert "prefers-color-scheme" not in text
             # The last rule of a class counts.
             paper = re.findall(r"\.f-paper\{fill:(#\w+)\}", text)[-1]

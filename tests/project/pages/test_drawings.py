@@ -5,17 +5,19 @@ from xml.etree import ElementTree
 
 import pytest
 
-from setup.docs.drawings.__main__ import DRAWINGS, FOLDER
+from setup.docs.drawings.__main__ import DRAWINGS, IMAGES
 from setup.docs.drawings.canvas import COLORS
 from setup.docs.drawings.migration import course
 from setup.docs.drawings.split_key import EVENTS, counts
 from tests.support.wheel import ROOT
 
+ROOMS = ("concepts", "benchmarks")
+
 
 @pytest.mark.parametrize("name", DRAWINGS)
 def test_a_drawing_is_what_the_code_makes(name):
     made = DRAWINGS[name]().svg()
-    assert (FOLDER / f"{name}.svg").read_text() == made, "run make reference"
+    assert (IMAGES / f"{name}.svg").read_text() == made, "run make reference"
     ElementTree.fromstring(made)
 
 
@@ -23,8 +25,11 @@ def test_each_drawing_is_shown_on_a_page():
     pages = "".join(
         page.read_text() for page in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
     )
-    assert {file.stem for file in FOLDER.iterdir()} == set(DRAWINGS)
-    assert [name for name in DRAWINGS if f"img/concepts/{name}.svg" not in pages] == []
+    made = {
+        f"{file.parent.name}/{file.stem}" for room in ROOMS for file in (IMAGES / room).iterdir()
+    }
+    assert made == set(DRAWINGS)
+    assert [name for name in DRAWINGS if f"img/{name}.svg" not in pages] == []
 
 
 def test_nothing_is_drawn_outside_of_the_paper():

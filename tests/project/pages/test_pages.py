@@ -71,7 +71,7 @@ def test_the_index_of_the_benchmarks_lists_its_pages_and_they_have_the_same_part
     for topic in topics:
         text = topic.read_text()
         assert [h for h in re.findall(r"^## .*", text, re.M) if h in parts] == parts, topic.name
-        assert f"](../img/concepts/{topic.stem}.svg)" in text
+        assert f"](../img/benchmarks/{topic.stem}.svg)" in text
 
 
 def test_the_pages_name_every_benchmark_and_those_that_run_by_name_only():

@@ -137,7 +137,7 @@ def readj(
     alpha : ratio of the fullest to the emptiest channel that is tolerated, over 1
     sigma : part of the tolerance that untracked keys may use up, over 0 and at most 1
     resources : resource functions of state, computation and communication: three of C, L, Q
-    utility : one of `UTILITIES`
+    utility : A, APM, APLM, ATM or ATLM (section 4.3)
     epsilon : part of delta by which a tracked key may be below it, from 0 to under 1
     constant : whether rho counts constant resources
     moves : times that a key may move; 0: no limit

@@ -27,7 +27,7 @@ from tests.support.worlds.windows import (
     versions,
 )
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ from tests.chaos.points import Fault, Stop, watched
 from tests.support.placed import KEYS, Placed, copied, hashes, placed, planned
 from tests.support.state_tables import drop_constraint
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

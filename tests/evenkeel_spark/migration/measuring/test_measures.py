@@ -37,7 +37,7 @@ from tests.support.placed import (
 from tests.support.raw_json import read_json, write_json
 from tests.support.state_tables import assert_under
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 def measured(

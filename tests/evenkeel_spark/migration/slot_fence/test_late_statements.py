@@ -18,7 +18,7 @@ from tests.support import delta_rs
 from tests.support.delta_rs import ALL, visits
 from tests.support.placed import HEAVY, Placed, before_the_statement, end_by, planned
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 def without_heavy(function: PartitioningFunction) -> PartitioningFunction:

@@ -22,7 +22,7 @@ from tests.support import delta_rs
 from tests.support.delta_rs import ALL, epoch_of, visits
 from tests.support.placed import MOVED, Placed, crashing_at, meanwhile
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 def new_keys(function: PartitioningFunction, moved: bool, prefix: str = "new") -> list[str]:

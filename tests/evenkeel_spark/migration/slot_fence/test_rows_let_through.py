@@ -26,7 +26,7 @@ from tests.support import delta_rs
 from tests.support.delta_rs import ALL, epoch_of, visits
 from tests.support.placed import CHANNELS, HEAVY, MOVED, Placed, crashing_at, planned
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 def wrong_slot(epoch: Epoch, key: str, slot: int) -> dict[str, int]:

@@ -41,7 +41,7 @@ from tests.support.worlds.split_state import (
     write,
 )
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 def test_a_column_without_a_merge_is_refused_before_anything_moves(
