@@ -35,7 +35,7 @@ STORES = (
 
 
 class Box(NamedTuple):
-    """Where the box of a step stands: its left, its width and the middle of its height."""
+    """Hold the place of a step's box: its left, its width and the middle of its height."""
 
     x: float
     width: float
