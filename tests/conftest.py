@@ -122,21 +122,20 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 #: Cases of one test with Spark that `make test` runs; `make test-slow` has the others.
 QUICK_CASES = 1
-#: Rooms of Spark that come first, after all tests of other packages: they move rows.
+#: Rooms of tests with Spark, by when their turn is: those that move rows first, others last.
 FIRST_ROOMS = ("migration", "windows", "jobs")
+#: Its tests have an environment of their own, with a time of its own: `make iceberg`.
+APART = "tests/evenkeel_spark/iceberg/"
 #: Seconds since 1970 after which no test with Spark begins. `.ci/run` sets it: its time is limited.
 UNTIL = "EVENKEEL_TESTS_UNTIL"
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the cases of a test with Spark as slow, but for the first; put Spark's rooms last.
-
-    So the quick set has each test, and ends in time on a slow machine, too.
-    """
+    """Mark the cases of a test with Spark as slow, but for the first; put Spark's rooms last."""
     seen: Counter[str] = Counter()
     for item in items:
-        if isinstance(item, pytest.Function) and item.get_closest_marker("spark"):
+        if item.get_closest_marker("spark") and not item.nodeid.startswith(APART):
             name = item.nodeid.partition("[")[0]
             seen[name] += 1
             if seen[name] > QUICK_CASES:
@@ -146,10 +145,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def _turn(item: pytest.Item) -> int:
     """Return when a test's turn is: a lower number comes earlier."""
-    room = item.nodeid.removeprefix("tests/evenkeel_spark/")
-    if room == item.nodeid:
+    _, package, room, *_ = [*item.nodeid.split("/"), "", ""]
+    if package != "evenkeel_spark":
         return 0
-    return 1 + (*FIRST_ROOMS, room.split("/")[0]).index(room.split("/")[0])
+    return 1 + (FIRST_ROOMS.index(room) if room in FIRST_ROOMS else len(FIRST_ROOMS))
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -119,8 +119,8 @@ def note(
     count : number of its newest window or note then
     """
     path = spec.state[name].path
-    meta = {"step": "holds_until", "end": None if day is None else f"{day}", "seen": seen.version}
-    meta["seen_id"] = seen.id
+    end = None if day is None else f"{day}"
+    meta = {"step": "holds_until", "end": end, "seen": seen.version, "seen_id": seen.id}
     app = commits.windows_app(spec.table)
     with commits.our_commit(spark, app, count + 1, meta) as own:
         nothing = own.createDataFrame([], state.schema(spark, path))

@@ -17,7 +17,7 @@ from tests.support.iceberg.stages import (
     meanwhile,
 )
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = pytest.mark.spark
 slow = pytest.mark.slow
 
 

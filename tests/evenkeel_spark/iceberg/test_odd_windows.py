@@ -23,7 +23,7 @@ from tests.conftest import World
 from tests.support.iceberg.fed import NAMES, check, day, one
 from tests.support.iceberg.tables import planned
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = pytest.mark.spark
 
 
 def test_rolled_back_tables_get_the_window_again(lake: SparkSession, kept: World) -> None:
