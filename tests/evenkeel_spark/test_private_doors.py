@@ -29,6 +29,8 @@ _RIGHTS = "only Hadoop's file systems have the rights and the log store that Spa
 LEFT = {
     "adoption/rewrite.py": (2, _ATOMIC),
     "runtime/attached.py": (3, _SHARED),
+    "runtime/ctrl_c.py": (1, "Ctrl-C cancels the jobs of a session in this process"),
+    "runtime/heartbeat.py": (1, "how many tasks have ended has no public API in SQL"),
     "runtime/session.py": (2, "the conf of spark-submit is known to a JVM alone"),
     "runtime/spark_server.py": (4, _SHARED),
     "runtime/task_metrics.py": (4, "Spark's REST API is off where its UI is off"),
