@@ -95,6 +95,38 @@ _OF_MESSAGES = {
     "and this step needs a moment in which none changes the same files.",
     r"\{size\} bytes are|\{written\} bytes are": "The table has grown since the plan was made, or "
     "files to rewrite are larger than predicted.",
+    # The table, the spec and the registry do not fit together.
+    r"column .* was made (by merge|of)|epoch \{number\} has state table|there is no state column"
+    r"|state was made with|is adopted with (rows|slots|registry)|was adopted with registry"
+    r"|expected partitions|is the folder of state table|expected (a table|state that Evenkeel).*"
+    r"adopted|expected a table of the team": "The spec was edited after the tables were made or "
+    "adopted, or a copy of it names tables of another one.",
+    r"expected (a commit|a snapshot) that tells": "Commits of Evenkeel are gone from the table's "
+    "history: its log was cleaned, its snapshots expired, or it was cloned or made again.",
+    r"expected (column|columns slot_N)": "Somebody renamed or dropped the column, or evolve was "
+    "broken off.",
+    r"expected (delta\.set|\{key\} to be)": "Somebody has set or unset this property of the table.",
+    r"expected (each window upon|no commit of somebody)": "The table was restored, or replaced by "
+    "a copy, while a window waited to be added.",
+    r"expected windows up to": "Another run added windows, or the table was rolled back.",
+    r"expected one row a key": "A writer appends rows where it should merge them by key.",
+    r"expected other state tables": "The state table is new in the spec, and the others lack the "
+    "windows that it would begin with.",
+    r"has (got )?column \{repr\}, of which": "Somebody added the column to the table alone.",
+    r"no (epoch is published|profile is learned) yet|\{file\} is missing": "A step before this one "
+    "has not run for this registry, has failed, or its folder was removed.",
+    r"the version of epoch": "VACUUM has removed files of that version.",
+    # What is read.
+    r"a file cannot be created once only": "Two jobs could both believe that they own a step. The "
+    "registry of such a store cannot keep them apart.",
+    r"a rewrite needs": "A rewrite writes all rows once more, beside the old files.",
+    r"a time is outside": "Whole numbers were read in another unit, such as milliseconds as "
+    "seconds, or a time is damaged.",
+    r"expected a Delta table, found": "The path is wrong, or another program wrote the files.",
+    r"no events in the window|the input is empty": "The input is late, or these days lie before or "
+    "after all of its data.",
+    r"sketch: \{sketch\} needs": "Executors have another Python than the driver.",
+    r"expected a folder of user": "Two users share the folder of one Spark.",
     # Gates and programs.
     r"the tables did not pass|\{failed\} of \{results\}": "Data or plan break a rule of the "
     "gate. [The gates](../../GATES.md) tell each rule with its cause.",

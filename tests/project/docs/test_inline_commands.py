@@ -1,4 +1,4 @@
-"""Commands in sentences: targets of make, modules, their options and test files are there.
+"""Commands in sentences: targets of make, modules, their options, files and extras are there.
 
 Airflow's own parser looks at those of `airflow`. Those of `evenkeel` are held against the console
 in tests/project/test_operations.py.
@@ -12,6 +12,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from functools import cache
 from importlib.util import find_spec
@@ -28,9 +29,14 @@ MAKEFILE = (ROOT / "Makefile").read_text()
 #: Target of make -> the names that its ARGS may have.
 NAMES = {"bench": {*ALL, *LONG}, "papers": {*QUICK}, "papers-quick": {*QUICK}}
 _FENCE = re.compile(r"^ *```.*?^ *```", re.M | re.S)
+#: Programs whose files alone are looked for: other tests run them, or they are not here.
+OTHERS = ("cargo", "cp", "docker", "go", "java", "kubectl", "node", "promtool", "spark-submit")
 _COMMAND = re.compile(
-    r"`(?:[A-Z_]+=\S+ )*((?:make|airflow|(?:\.venv/bin/)?(?:python|pytest)) [^`]+)`"
+    rf"`(?:[A-Z_]+=\S+ )*((?:make|airflow|pip|{'|'.join(OTHERS)}"
+    r"|(?:\.venv/bin/)?(?:python|pytest))\s[^`]+)`"
 )
+#: A word that names a file or a folder, which may begin beside the page's own.
+_PATH = re.compile(r"(?:\.\./)*([\w./-]*(?:/\w[\w.-]*|\.(?:java|mjs|py|txt|yaml)))")
 #: Commands that are not there.
 WRONG = [
     shlex.split(line)
@@ -49,6 +55,12 @@ WRONG = [
         "airflow dags nothing",
         "airflow dags unpause sales --nothing",
         "airflow dags trigger sales --conf",
+        "pip instal pyspark",
+        "pip install --nothing",
+        "pip install 'evenkeel[nothing]'",
+        "cp deploy/nothing.example .env",
+        "java Nothing.java ../vectors.txt",
+        "kubectl apply -f deploy/nothing",
     )
 ]
 
@@ -70,6 +82,12 @@ def problem(program: str, *words: str) -> str | None:
         return problem_of_make(*words)
     if program == "airflow":
         return problems_of_airflow()[words]
+    if program == "pip":
+        return problem_of_pip(*words)
+    if program in OTHERS:
+        paths = [found[1] for word in words if (found := _PATH.fullmatch(word))]
+        gone = [path for path in paths if not is_there(path)]
+        return f"there is no {gone}" if gone else None
     if program == "pytest" or words[0] != "-m":
         paths = [word for word in words if word.startswith("tests/")]
         gone = [path for path in paths if not (ROOT / path).exists()]
@@ -97,6 +115,27 @@ def problem_of_make(target: str, *words: str) -> str | None:
         rf"^{target}:.*\n(?:\t.*\n)*?\t.*\$\(PY\) -m ([\w.]+) .*\$\(ARGS\)", MAKEFILE, re.M
     )
     return without(options(arguments), runs[1]) if runs else None
+
+
+def problem_of_pip(name: str, *words: str) -> str | None:
+    """Return what is wrong with a command of pip: its name, an option, or an extra of ours."""
+    asked = [sys.executable, "-m", "pip", name, "--help"]
+    said = subprocess.run(asked, capture_output=True, text=True)
+    if said.returncode:
+        return said.stderr
+    known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    named = [found[1].split(",") for word in words if (found := re.match(r"evenkeel\[(.+)]", word))]
+    gone = {extra for extras in named for extra in extras} - known.keys()
+    gone |= options(list(words)) - set(re.findall(r"--[a-z][\w-]*", said.stdout))
+    return f"pip {name} knows no {gone}" if gone else None
+
+
+def is_there(path: str) -> bool:
+    """Return whether the repository has a file or folder of this name, or a page writes it."""
+    if re.search("[A-Z]{2}", path):
+        return True
+    written = any(f"```yaml\n# {path}\n" in page.read_text() for page in PAGES)
+    return written or any(ROOT.glob(path)) or any(ROOT.glob(f"clients/**/{path}"))
 
 
 def options(words: list[str]) -> set[str]:
@@ -150,7 +189,7 @@ def test_a_command_in_a_sentence_is_there(words: tuple[str, ...]) -> None:
 
 
 def test_a_command_that_is_not_there_is_found() -> None:
-    assert {words[0] for words in FOUND} == {"airflow", "make", "python", "pytest"}
+    assert {words[0] for words in FOUND} == {"airflow", "make", "pip", "python", "pytest", *OTHERS}
     assert len(FOUND) > 50
     for wrong in WRONG:
         assert problem(*wrong), wrong
