@@ -7,7 +7,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,14 +14,14 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from evenkeel.local_env import environment
 from evenkeel.pipeline import steps
 from evenkeel.spec.loading import load_spec
 from evenkeel.table import Table
 from tests.support.cases.hadoop import Hadoop, hadoop
 from tests.support.cases.topology import answer, process, until
-from tests.support.docs.readme import ROOT
+from tests.support.docs.reader import Reader
 from tests.support.docs.steps import run
+from tests.support.wheel import ROOT
 
 pytestmark = [
     pytest.mark.slow,
@@ -68,14 +67,15 @@ task.execute({"task_state_store": Kept(json.loads(file.read_text()) if file.exis
 
 
 class User:
-    """Somebody who has done what the page says, with the addresses of a cluster of their own."""
+    """A reader who has done what the page says, with the addresses of a cluster of their own."""
 
-    def __init__(self, cluster: Hadoop, folder: Path) -> None:
+    def __init__(self, reader: Reader, cluster: Hadoop, folder: Path) -> None:
         self.cluster, self.folder = cluster, folder / "user"
         self.folder.mkdir()
+        self.venv = reader.wheel.parent / "venv"
         page = folder / "page.md"
-        page.write_text(_with_own_addresses(PAGE.read_text(), cluster, self.folder))
-        environment = _shell(cluster)
+        page.write_text(self._with_own_addresses(PAGE.read_text()))
+        environment = {**reader.shell, "HADOOP_CONF_DIR": str(cluster.conf), "COLUMNS": "200"}
         run(page, self.folder, environment)
         # What the page's shell has in the end: the connection for drivers on the cluster.
         self.environment = _exported(page, self.folder, environment)
@@ -96,7 +96,7 @@ class User:
 
     def rows(self) -> list[list[Any]]:
         """Each product with its units and its channel."""
-        told = self.ends_well(sys.executable, "-c", ROWS, self.spec).splitlines()
+        told = self.ends_well("python", "-c", ROWS, self.spec).splitlines()
         (said,) = [line.removeprefix("rows: ") for line in told if line.startswith("rows: ")]
         return list(json.loads(said))
 
@@ -104,6 +104,22 @@ class User:
         """What YARN has run."""
         found = answer(f"http://{self.cluster.manager}/ws/v1/cluster/apps")["apps"] or {}
         return list(found.get("app", []))
+
+    def _with_own_addresses(self, text: str) -> str:
+        """Put this cluster's hosts and this reader's folders in the place of the page's."""
+        (jars,) = self.venv.glob("lib/python*/site-packages/pyspark/jars")
+        for theirs, own in {
+            "hdfs://namenode:8020": self.cluster.hdfs,
+            "webhdfs://namenode:9870": self.cluster.webhdfs,
+            "resourcemanager:8088": str(self.cluster.manager),
+            "/opt/spark/jars": str(jars),
+            "/opt/delta": str(ROOT / ".jars"),
+            "/opt/evenkeel/bin/python": str(self.venv / "bin/python"),
+            "/opt/tables": str(self.folder / "tables"),
+        }.items():
+            assert theirs in text, f"the page does not say {theirs}"
+            text = text.replace(theirs, own)
+        return text
 
     def check(self, epoch: int) -> None:
         """Each row is where the epoch says, and has what the events make."""
@@ -117,8 +133,9 @@ class User:
 @pytest.fixture(scope="module")
 def user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[User]:
     folder = tmp_path_factory.mktemp("yarn")
+    reader = Reader.in_folder(folder)
     with hadoop(folder, yarn=True) as cluster:
-        yield User(cluster, folder)
+        yield User(reader, cluster, folder)
 
 
 def test_the_page_rebalances_on_yarn_with_all_data_on_hdfs(user: User) -> None:
@@ -144,43 +161,21 @@ def test_a_retry_finds_the_driver_on_yarn_and_submits_none(user: User) -> None:
     before = len(user.apps())
 
     def attempt(which: str) -> tuple[str, ...]:
-        return sys.executable, "-c", WORKER, user.spec, digest, which, str(kept)
+        variables = (f"{name}={value}" for name, value in user.environment.items())
+        alone = ("env", "-i", "-C", str(user.folder), *variables)
+        return (*alone, "python", "-c", WORKER, user.spec, digest, which, str(kept))
 
-    with process(log, *attempt("first"), **user.environment):
+    with process(log, *attempt("first")):
         # It is killed when this block ends: the plan's rows are on their way.
         until(lambda: table.registry.run(name).migration.exists(), log)
     assert [app["state"] for app in user.apps()].count("RUNNING") == 1
-    with process(log, *attempt("second"), **user.environment) as worker:
+    with process(log, *attempt("second")) as worker:
         assert worker.wait(600) == 0, log.read_text()[-3000:]
     assert len(user.apps()) == before + 1, "the retry has submitted another driver"
     assert {app["finalStatus"] for app in user.apps()} == {"SUCCEEDED"}
     job = ["evenkeel", "job", "verify", "--submit", "--master yarn", "--spec", user.spec]
     user.ends_well(*job, "--run", name, "--digest", digest)
     user.check(3)
-
-
-def _with_own_addresses(text: str, cluster: Hadoop, folder: Path) -> str:
-    """Put this cluster's hosts and this machine's folders in the place of the page's."""
-    for theirs, own in {
-        "hdfs://namenode:8020": cluster.hdfs,
-        "webhdfs://namenode:9870": cluster.webhdfs,
-        "resourcemanager:8088": str(cluster.manager),
-        "/opt/spark/jars": f"{os.environ['SPARK_HOME']}/jars",
-        "/opt/delta": str(ROOT / ".jars"),
-        "/opt/evenkeel/bin/python": sys.executable,
-        "/opt/tables": str(folder / "tables"),
-    }.items():
-        assert theirs in text, f"the page does not say {theirs}"
-        text = text.replace(theirs, own)
-    return text
-
-
-def _shell(cluster: Hadoop) -> dict[str, str]:
-    """Return the environment of an installation beside the cluster: nothing that the page sets."""
-    installed = {**os.environ, **environment(), "HADOOP_CONF_DIR": str(cluster.conf)}
-    own = ("AIRFLOW_", "EVENKEEL_TABLES", "SPARK_CONF_DIR")
-    shell = {name: value for name, value in installed.items() if not name.startswith(own)}
-    return {**shell, "PYTHONWARNINGS": "ignore", "COLUMNS": "200"}
 
 
 def _exported(page: Path, folder: Path, variables: dict[str, str]) -> dict[str, str]:

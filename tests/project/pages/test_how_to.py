@@ -3,10 +3,7 @@
 import os
 import re
 import shutil
-import socket
-import subprocess
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -14,11 +11,11 @@ import pytest
 import evenkeel
 from evenkeel.spec.loading import load_spec
 from tests.support.docs.promql import fires, rules
+from tests.support.docs.reader import HOW_TO, Reader, free_port
 from tests.support.docs.steps import blocks, expected, file_of, missing, not_run, run
-from tests.support.wheel import ROOT, Venv, build_wheel
+from tests.support.wheel import ROOT, build_wheel
 from tests.support.worlds.old_registry import ARCHIVE as OLD_REGISTRY
 
-HOW_TO = ROOT / "docs" / "how-to"
 #: Pages whose steps are run, each in an empty folder of its own. The last one installs more.
 RUN = (
     "adopt",
@@ -40,7 +37,7 @@ ELSEWHERE = {
     "clusters/yarn": ("evenkeel_airflow/test_yarn.py", 10),
     "engines/java": ("clients/test_kafka_and_flink.py", 6),
     "engines/clients": ("clients/test_usage.py", 4),
-    "formats/iceberg-catalogs": ("support/iceberg/catalogs.py", 5),
+    "formats/iceberg-catalogs": ("support/iceberg/catalogs.py", 6),
 }
 #: Page -> how its fences begin that no test runs. They want a container engine and Kubernetes.
 NOT_RUN = {"cluster": ["docker compose exec ", "metadata:"]}
@@ -65,50 +62,15 @@ evenkeel epochs trips
 ```
 """  # noqa: E501
 #: Seconds of the clock in which a table of a newcomer's own is rebalanced, installation included;
-#: and the files of the two pages that tell that it is.
+#: and the file that tells that it is.
 FIRST_TABLE, REBALANCED = 1800, "lake/evenkeel/epochs/00000001/epoch.json"
-INSTALLED = "registry/epochs/00000001/report.html"
 
 pytestmark = pytest.mark.timeout(2400)
 
 
-@dataclass(frozen=True)
-class Reader:
-    """Who has done what the page of the installation says."""
-
-    wheel: Path
-    #: Variables of a fresh shell, as that page says; nothing of this checkout.
-    shell: dict[str, str]
-    #: Seconds that the steps of that page took, but for its trial of a scheduler.
-    seconds: float
-
-    def pip(self, *arguments: str) -> None:
-        """Change what is installed."""
-        subprocess.run(["pip", *arguments], env=self.shell, check=True)
-
-
 @pytest.fixture(scope="module")
 def reader(tmp_path_factory):
-    """The folder of the installation has the wheel alone, and its shell no key of a store."""
-    made = tmp_path_factory.mktemp("made")
-    folder = made / "reader"
-    folder.mkdir()
-    wheel = Path(shutil.copy(build_wheel(made), folder))
-    base = Venv(made / "base").create().environment()
-    own = {name: value for name, value in base.items() if not name.startswith("AWS_")}
-    began = time.time()
-    run(HOW_TO / "install.md", folder, {**own, "PORT": free_port()})
-    seconds = (folder / INSTALLED).stat().st_mtime - began
-    return Reader(wheel, fresh_shell(HOW_TO / "install.md", folder, own), seconds)
-
-
-def fresh_shell(page, folder, variables):
-    """Return the variables of a shell that has run one section of a page, and no other step."""
-    section = page.read_text().split("## A fresh shell\n")[1].split("\n## ")[0]
-    (commands,) = re.findall(r"```sh\n(.*?)```", section, re.S)
-    shell = ["bash", "-ec", f"{commands}\nenv -0"]
-    said = subprocess.check_output(shell, cwd=folder, env=variables, text=True)
-    return dict(variable.split("=", 1) for variable in said.split("\0") if variable)
+    return Reader.in_folder(tmp_path_factory.mktemp("made"))
 
 
 @pytest.mark.slow
@@ -166,12 +128,6 @@ def alerts(page, heard):
     return found
 
 
-def free_port():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return str(free.getsockname()[1])
-
-
 def alive(process):
     """Whether a process runs; not if it only waits for its new parent to bury it."""
     try:
@@ -186,9 +142,22 @@ def test_a_page_that_says_something_wrong_fails(tmp_path):
     page.write_text("```sh\necho one '  ' two\n```\n```text\none ... two\n```\n")
     env = {"PATH": os.environ["PATH"]}
     assert run(page, tmp_path, env) == ["\none    two\n"]
-    for wrong in ("one three", "two ... one"):
-        page.write_text(f"```sh\necho one '  ' two\n```\n```text\n{wrong}\n```\n")
-        with pytest.raises(AssertionError, match=wrong):
+    said = "echo one '  ' two; echo; echo three; echo four; echo five"
+    for right in ("one ...\nthree\n", "one...\n...\nfour\nfive\n", "three\n\nfour\n", "... two\n"):
+        page.write_text(f"```sh\n{said}\n```\n```text\n{right}```\n")
+        run(page, tmp_path, env)
+    wrongs = (
+        "one three",
+        "two ... one",
+        "one two\nfour",
+        "four\nthree",
+        "one",
+        "two",
+        "five\n...\nfour",
+    )
+    for wrong in wrongs:
+        page.write_text(f"```sh\n{said}\n```\n```text\n{wrong}\n```\n")
+        with pytest.raises(AssertionError, match=wrong.split("\n")[0]):
             run(page, tmp_path, env)
     page.write_text("```sh\nfalse\necho one\n```\n")
     with pytest.raises(AssertionError):
@@ -225,6 +194,32 @@ def test_each_fence_of_a_page_is_run_or_named_here(tmp_path):
         "```python\n# a.py\n1\n```\n```python\n2\n```\n```sh\n3\n```\n```text\n4\n```\n"
     )
     assert not_run(page) == ["2"]
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_the_page_of_catalogs_goes_with_the_page_of_tables(reader, tmp_path):
+    """The steps of the page of Iceberg tables, with the settings and steps for a JDBC catalog."""
+    catalogs, tables = (
+        HOW_TO / "formats" / f"{name}.md" for name in ("iceberg-catalogs", "iceberg")
+    )
+    (section,) = re.findall(r"^## JDBC: .*?(?=^## )", catalogs.read_text(), re.M | re.S)
+    (driver,) = re.findall(r"`(org\.xerial:\S+)`", section)
+    fences = re.findall(r"^```\w+\n.*?^```\n", section, re.M | re.S)
+    (settings, commands) = (text.replace("/data/lake", f"{tmp_path}/lake") for text in fences)
+    (_, shared) = re.findall(r"^```\w+\n(.*?)^```\n", catalogs.read_text(), re.M | re.S)[:2]
+    shared = re.sub(r"(jars.packages .*)", rf"\1,{driver}", shared)
+    mine = [line for line in settings.splitlines() if line.startswith("spark.")]
+    settings = f"```properties\n{shared}{chr(10).join(mine)}\n```\n"
+    text = tables.read_text()
+    hadoop = re.compile(r"^```properties\n# conf/spark-defaults.conf\n.*?^```\n", re.M | re.S)
+    text = hadoop.sub(lambda _: settings, text)
+    place = "The tables are orders,"
+    assert text.count(place) == text.count(settings) == 1
+    (tmp_path / "page.md").write_text(text.replace(place, f"{commands}\n{place}"))
+    shutil.copy(reader.wheel, tmp_path)
+    run(tmp_path / "page.md", tmp_path, {**reader.shell, "PORT": free_port()})
+    assert (tmp_path / "lake/catalog.db").exists()
 
 
 def test_the_page_of_catalogs_shares_spec_and_settings_with_the_page_that_is_run(tmp_path):

@@ -4,7 +4,8 @@ A fenced block of a page is one of these:
 
 - any language, with a first line `# PATH.py` or the like: a file of the reader's folder;
 - `sh`: commands, run in this order by one shell;
-- `text`: what the commands before it print. `...` stands for anything.
+- `text`: what the commands before it print, as whole lines that follow each other. `...` stands for
+  anything in a line, and alone in a line for any number of lines.
 
 Any other block is shown only: see `not_run`.
 """
@@ -77,20 +78,30 @@ def script(page: Path, without: str | None = None) -> str:
 
 
 def expected(page: Path, without: str | None = None) -> list[list[str]]:
-    """Return for each step of commands the lines that the page says it prints."""
+    """Return for each step of commands the blocks of text that the page says it prints."""
     told: list[list[str]] = []
     for language, text in blocks(page, without):
         if language == "sh":
             told.append([])
         elif language == "text" and told:
-            told[-1] += [line for line in text.splitlines() if line.strip() not in ("", "...")]
+            told[-1].append(text)
     return told
 
 
 def missing(told: str, output: str) -> bool:
-    """Whether no line of the output is like this line of the page."""
-    parts = [r"\s+".join(map(re.escape, part.split())) for part in told.split("...")]
-    return re.search(r"[^\n]*".join(parts), output) is None
+    """Whether nowhere in the output is what a block of the page tells."""
+    pattern = "".join(
+        r"(?:.*\n)*?"
+        if line == "..."
+        else ".*".join(map(re.escape, line.replace(" ... ", "...").split("..."))) + r"\n"
+        for line in _lines(told)
+    )
+    return re.search(rf"^{pattern}", "".join(f"{line}\n" for line in _lines(output)), re.M) is None
+
+
+def _lines(text: str) -> list[str]:
+    """Return the lines of a text that are not empty, with single spaces."""
+    return [" ".join(line.split()) for line in text.splitlines() if line.strip()]
 
 
 def run(
@@ -123,10 +134,10 @@ def run(
     assert shell.returncode == 0, said[-6000:]
     outputs = said.split(_MARK)[1:]
     wrong = [
-        (line, output[-3000:])
-        for lines, output in zip(expected(page, without), outputs, strict=True)
-        for line in lines
-        if missing(line, output)
+        (told, output[-3000:])
+        for texts, output in zip(expected(page, without), outputs, strict=True)
+        for told in texts
+        if missing(told, output)
     ]
     assert not wrong, wrong
     return outputs

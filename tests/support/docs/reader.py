@@ -1,0 +1,64 @@
+"""A reader of the docs, who has installed the wheel as its page says, and has nothing else."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.support.docs.steps import run
+from tests.support.wheel import ROOT, Venv, build_wheel
+
+HOW_TO = ROOT / "docs" / "how-to"
+#: A file that is there when the page of the installation has shown a rebalance.
+_REBALANCED = "registry/epochs/00000001/report.html"
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Who has done what the page of the installation says."""
+
+    wheel: Path
+    #: Variables of a fresh shell, as that page says; nothing of this checkout.
+    shell: dict[str, str]
+    #: Seconds that the steps of that page took, but for its trial of a scheduler.
+    seconds: float
+
+    @classmethod
+    def in_folder(cls, made: Path) -> Reader:
+        """Install the wheel in an environment of its own; its folder has the wheel alone."""
+        folder = made / "reader"
+        folder.mkdir()
+        wheel = Path(shutil.copy(build_wheel(made), folder))
+        base = Venv(made / "base").create().environment()
+        # The shell has no key of a store.
+        own = {name: value for name, value in base.items() if not name.startswith("AWS_")}
+        began = time.time()
+        run(HOW_TO / "install.md", folder, {**own, "PORT": free_port()})
+        seconds = (folder / _REBALANCED).stat().st_mtime - began
+        return cls(wheel, fresh_shell(HOW_TO / "install.md", folder, own), seconds)
+
+    def pip(self, *arguments: str) -> None:
+        """Change what is installed."""
+        subprocess.run(["pip", *arguments], env=self.shell, check=True)
+
+
+def fresh_shell(page: Path, folder: Path, variables: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of a shell that has run one section of a page, and no other step."""
+    section = page.read_text().split("## A fresh shell\n")[1].split("\n## ")[0]
+    (commands,) = re.findall(r"```sh\n(.*?)```", section, re.S)
+    shell = ["bash", "-ec", f"{commands}\nenv -0"]
+    said = subprocess.check_output(shell, cwd=folder, env=dict(variables), text=True)
+    return dict(variable.split("=", 1) for variable in said.split("\0") if variable)
+
+
+def free_port() -> str:
+    """Return a port of this machine that nobody listens on."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return str(free.getsockname()[1])
