@@ -116,7 +116,7 @@ _OF_MESSAGES = {
     r"no (epoch is published|profile is learned) yet|\{file\} is missing": "A step before this one "
     "has not run for this registry, has failed, or its folder was removed.",
     r"the version of epoch": "VACUUM has removed files of that version.",
-    # What is read.
+    # Data that is read.
     r"a file cannot be created once only": "Two jobs could both believe that they own a step. The "
     "registry of such a store cannot keep them apart.",
     r"a rewrite needs": "A rewrite writes all rows once more, beside the old files.",

@@ -151,9 +151,10 @@ def _tell(decided: RepairTarget, findings: list[TableFault], what: str) -> None:
 
 
 def _check_not_older(spark: SparkSession, table: Table, finding: TableFault, epoch: int) -> None:
-    """Refuse a table of a later epoch, moved by a run that the registry does not have.
+    """Refuse a table of a later epoch, moved by a run that the registry has never had.
 
     Its rows would move back without a gate, and the next epoch would have a number that is taken.
+    If only the folder of that run is gone, its mark is left.
 
     Raises
     ------
@@ -163,11 +164,12 @@ def _check_not_older(spark: SparkSession, table: Table, finding: TableFault, epo
     found = max(_epochs(spark, path, finding.existing), default=epoch)
     plans = _plans_since(spark, table, name, table.epoch()) if found > epoch else iter(())
     run, _ = next(plans, (None, None))
-    if run is None or table.registry.run(run).plan.exists():
+    registry = table.registry
+    if run is None or registry.run(run).plan.exists() or run in registry.files.moving_runs():
         return
     raise FenceError(
         f"expected epoch {epoch} or an earlier one, found epoch {found}. Run {run} last moved its "
-        f"rows, and {table.registry.url} lacks it: the registry is older than the table",
+        f"rows, and {registry.url} lacks it: the registry is older than the table",
         f"{name} ({path})",
         "Bring back a registry from after that run, or state tables and registry as they were at "
         f"one time. To give up epoch {found} for good: "

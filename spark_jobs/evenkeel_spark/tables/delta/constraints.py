@@ -226,17 +226,17 @@ def move_advice(spark: SparkSession, spec: TableSpec, path: str) -> str:
 
     It names the migration that is under way, or says that the registry is older than the table.
     """
-    plan = last_plan(spark, path)
-    if plan is None:
-        return (
-            "A migration is under way or was broken off: let its DAG finish, or run the job "
-            f"roll_back for it. If none runs: {mend(spec.table)}"
-        )
-    run, digest = plan
-    if Registry(spec.registry).run(run).plan.exists():
+    plan, registry = last_plan(spark, path), Registry(spec.registry)
+    run, digest = plan or (None, None)
+    if run is not None and registry.run(run).plan.exists():
         return (
             f"A migration (--run {run} --digest {digest}) is under way or was broken off: let its "
             f"DAG finish, or run the job roll_back for it. If none runs: {mend(spec.table)}"
+        )
+    if run is None or run in registry.files.moving_runs():  # Its folder is gone.
+        return (
+            "A migration is under way or was broken off: let its DAG finish, or run the job "
+            f"roll_back for it. If none runs: {mend(spec.table)}"
         )
     return (
         f"Run {run} last moved its rows, and the registry {spec.registry} has no such run: the "

@@ -1,7 +1,8 @@
-"""A repair that slept: it undoes nothing of what came since."""
+"""A repair that slept, and a run whose folder is gone: what came since stays as it is."""
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -157,3 +158,18 @@ def test_a_run_with_torn_files_has_ended_once_its_rows_are_back(
     stands(spark, home, migration.before)
     assert half_moved(home.table.registry, ["r1"]) is None
     assert not may_move(home.table.registry, "r1", 0)
+
+
+def test_a_half_moved_table_whose_run_has_lost_its_folder_goes_back(
+    spark: SparkSession, moved_home: Placed, tmp_path: Path
+) -> None:
+    """Its mark tells that the registry is not older than the table: nothing is given up."""
+    home = copied(moved_home, tmp_path)
+    migration, spec = home.migration("r1"), home.table.spec
+    shutil.rmtree(Path(home.table.registry.url) / "runs" / "r1")
+    with pytest.raises(FenceError, match="has the constraint") as error:
+        constraints.check_admits(spark, spec, home.table.epoch().function)
+    assert "is under way or was broken off" in str(error.value)
+    assert "registry-older" not in str(error.value)
+    assert len(repair(spark, home.table)) == 1
+    stands(spark, home, migration.before)
