@@ -20,8 +20,8 @@ OF_CLASSES = {
     "SeveralRowsError": "A writer of the table's own appended rows of a key while the window was "
     "added, so that key has several rows.",
     "StoreError": "The store or the network had a failure that is not a matter of rights.",
-    "UnderWayError": "Two attempts of one Airflow task ran at once, for instance after a lost "
-    "heartbeat.",
+    "UnderWayError": "A run moves rows at this moment, or was broken off. Or two attempts of one "
+    "Airflow task ran at once, for instance after a lost heartbeat.",
     "UnreachableError": "The service is down, starts up, or cannot be reached over the network.",
 }
 #: Messages that say both what they expected and what they found: the difference is the cause.

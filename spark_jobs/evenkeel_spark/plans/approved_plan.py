@@ -124,12 +124,18 @@ def published(migration: Migration) -> bool:
 
 
 def check_approved(migration: Migration) -> None:
-    """Raise FenceError if the answer that the run has is no, or of another plan.
+    """Raise FenceError if the run's answer is no, or of another plan, or a person is still asked.
 
     A plan that was cleared in Airflow, without the tasks after it, is one that nobody was asked
-    about. A run by hand has no answer, and needs none.
+    about. A run by hand asks nobody, and needs no answer.
     """
     said, digest = migration.run.approval.find(), migration.plan.digest
+    if said is None and migration.run.question.exists():
+        raise FenceError(
+            f"expected an answer to plan {digest[:12]}, found that a person is still asked",
+            migration.run.question.path,
+            "Answer in Airflow, or on the page of the run",
+        )
     if said is not None and not (said.approved and said.digest in (None, digest)):
         answer = f"{'approved' if said.approved else 'refused'} plan {(said.digest or digest)[:12]}"
         raise FenceError(

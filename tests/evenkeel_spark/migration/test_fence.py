@@ -211,6 +211,11 @@ def test_a_plan_that_was_not_the_one_approved_is_refused(
     with pytest.raises(FenceError, match=f"{said}.*Start a new run: this one asks about"):
         migrate(spark, migration)
     own = migration.plan.digest
+    # To ask removes the answer before.
+    migration.run.approval.remove()
+    with pytest.raises(FenceError, match="found that a person is still asked"):
+        migrate(spark, migration)
+    assert home.version(spark) == version and not migration.run.migration.exists()
     write_json(migration.run, "approval.json", {**answer, "approved": True, "digest": own})
     migrate(spark, migration)
     assert_placed(spark, home, migration)

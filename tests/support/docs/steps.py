@@ -4,8 +4,8 @@ A fenced block of a page is one of these:
 
 - any language, with a first line `# PATH.py` or the like: a file of the reader's folder;
 - `sh`: commands, run in this order by one shell;
-- `text`: what the commands before it print, as whole lines that follow each other. `...` stands for
-  anything in a line, and alone in a line for any number of lines.
+- `text`: whole lines that the commands before it print, in this order. Logs may stand between them.
+  `...` stands for anything.
 
 Any other block is shown only: see `not_run`.
 """
@@ -89,14 +89,10 @@ def expected(page: Path, without: str | None = None) -> list[list[str]]:
 
 
 def missing(told: str, output: str) -> bool:
-    """Whether nowhere in the output is what a block of the page tells."""
-    pattern = "".join(
-        r"(?:.*\n)*?"
-        if line == "..."
-        else ".*".join(map(re.escape, line.replace(" ... ", "...").split("..."))) + r"\n"
-        for line in _lines(told)
-    )
-    return re.search(rf"^{pattern}", "".join(f"{line}\n" for line in _lines(output)), re.M) is None
+    """Whether the output has not all lines of a block of the page, in their order."""
+    printed = iter(_lines(output))
+    wanted = [r".*".join(re.escape(p.strip()) for p in t.split("...")) for t in _lines(told)]
+    return not all(any(re.fullmatch(line, one) for one in printed) for line in wanted)
 
 
 def _lines(text: str) -> list[str]:

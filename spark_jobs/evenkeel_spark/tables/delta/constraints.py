@@ -257,10 +257,10 @@ def check_unchanged(
 
     Raises
     ------
-    FenceError : a migration has begun, or has ended, since `check_admits`
+    UnderWayError : a migration has begun, or has ended, since `check_admits`
     """
     if (existing := _other(spark, spec, path, function)) is not None:
-        raise FenceError(
+        raise UnderWayError(
             f"has the constraint {existing} by now, expected that of epoch {function.epoch} alone",
             path,
             AGAIN,
@@ -280,12 +280,12 @@ def _other(
 
 @contextmanager
 def refusing(spec: TableSpec, path: str, epoch: int) -> Iterator[None]:
-    """Turn Delta's refusal of rows that an earlier epoch has routed into a FenceError.
+    """Turn Delta's refusal of rows that an earlier epoch has routed into an error of ours.
 
     Raises
     ------
-    FenceError : another epoch's constraint refused the write, or this one's did, because rows that
-        it meets are out of place (`fence: slot`); nothing of it was committed
+    UnderWayError : another epoch's constraint refused the write; nothing of it was committed
+    FenceError : this one's did, because rows that it meets are out of place (`fence: slot`)
     """
     try:
         yield
@@ -297,4 +297,4 @@ def refusing(spec: TableSpec, path: str, epoch: int) -> Iterator[None]:
         if own:
             raise FenceError("has rows that are out of place", path, mend(spec.table)) from error
         what = f"epoch {epoch} was replaced meanwhile: {by[1]} refuses what it routed"
-        raise FenceError(what, path, AGAIN) from error
+        raise UnderWayError(what, path, AGAIN) from error

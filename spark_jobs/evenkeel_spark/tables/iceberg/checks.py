@@ -21,7 +21,7 @@ from evenkeel_spark.tables.delta.state import (
 )
 from evenkeel_spark.tables.iceberg.table import IcebergTable, slot_column
 from evenkeel_spark.tables.membership import check_members, table_in_errors
-from partitioning.errors import FenceError, InputError
+from partitioning.errors import InputError, UnderWayError
 from partitioning.function.function import PartitioningFunction
 
 
@@ -105,12 +105,12 @@ def check_no_run_moves(spec: TableSpec, registry: Registry) -> None:
 
     Raises
     ------
-    FenceError : names the run
+    UnderWayError : names the run
     """
     for name in registry.files.moving_runs() if registry.numbers() else []:
         if find_half_moved(registry, registry.run(name)) is not None:
             run = registry.run(name)
-            raise FenceError(f"run {name} is moving rows", run.url, mend(spec.table))
+            raise UnderWayError(f"run {name} is moving rows", run.url, mend(spec.table))
 
 
 def check_slot_column(
@@ -120,11 +120,11 @@ def check_slot_column(
 
     Raises
     ------
-    FenceError : names the table and its column
+    UnderWayError : names the table and its column
     """
     for name, table in tables.items():
         if (found := table.epoch()) != function.epoch:
-            raise FenceError(
+            raise UnderWayError(
                 f"has the column slot_{found}, expected {slot_column(function.epoch)}: a rebalance "
                 "is under way, or was broken off",
                 table_in_errors(spec, name),
