@@ -105,8 +105,8 @@ class TableSpec(Strict):
     )
     watch: Watching | None = Field(
         None,
-        description="meet skew within the day, by a DAG of its own or a stream; none: the daily "
-        "run alone does",
+        description="meet skew within the day, by a DAG of its own or a stream; input.time must be "
+        "a timestamp; none: the daily run alone does",
     )
     strategy: str = Field(
         "frontier",
