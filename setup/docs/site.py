@@ -23,6 +23,8 @@ TOP = {
     "CODE_OF_CONDUCT.md": "CODE_OF_CONDUCT.md",
     "examples/README.md": "examples/README.md",
 }
+#: Files of the repository that readers of the site fetch, too.
+FILES = ("examples/*.yaml", "clients/**/*.*", "deploy/**/*.*")
 _FENCED = re.compile(r"(^ *```.*?^ *```$)", re.M | re.S)
 _LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)#\s:]+)(#[^)\s]*)?\)")
 #: Where the drawings are that people see in the colours of GitHub's theme, by a query in the SVG.
@@ -58,14 +60,16 @@ def _matching(docs: Path, pattern: str, named: set[str]) -> list[str]:
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Add pages from outside of docs/, example specs, and a light and a dark form of drawings."""
+    """Add pages and files from outside of docs/, and a light and a dark form of drawings."""
     for folder, drawing in ((f, d) for f in _FOLDERS for d in (ROOT / "docs" / f).glob("*.svg")):
         text = drawing.read_text(encoding="utf-8")
         for form, colors in (("light", ""), ("dark", r"\1")):
             made = f"{folder}/{drawing.stem}.{form}.svg"
             files.append(File.generated(config, made, content=_DARK.sub(colors, text)))
-    for spec in sorted((ROOT / "examples").glob("*.yaml")):
-        files.append(File.generated(config, f"examples/{spec.name}", abs_src_path=str(spec)))
+    for file in sorted(f for pattern in FILES for f in ROOT.glob(pattern) if f.is_file()):
+        if file.suffix != ".md":
+            place = file.relative_to(ROOT).as_posix()
+            files.append(File.generated(config, place, abs_src_path=str(file)))
     for page, name in TOP.items():
         if (ROOT / name).exists():
             files.append(File.generated(config, page, abs_src_path=str(ROOT / name)))

@@ -25,6 +25,14 @@ def tracked() -> list[Path]:
     return [file for file in map(Path, named.stdout.splitlines()) if (ROOT / file).exists()]
 
 
+def copy_checkout(folder: Path) -> Path:
+    """Copy every file of the repository into a folder, as a clone has them; return it."""
+    for file in tracked():
+        (folder / file).parent.mkdir(parents=True, exist_ok=True)
+        (folder / file).write_bytes((ROOT / file).read_bytes())
+    return folder
+
+
 def build_wheel(folder: Path, version: str | None = None) -> Path:
     """Build the wheel into a folder, from a copy of the checkout's files; return its path.
 
@@ -32,10 +40,7 @@ def build_wheel(folder: Path, version: str | None = None) -> Path:
     ----------
     version : build it as this version; None: the checkout's own
     """
-    source = folder / "source"
-    for file in tracked():
-        (source / file).parent.mkdir(parents=True, exist_ok=True)
-        (source / file).write_bytes((ROOT / file).read_bytes())
+    source = copy_checkout(folder / "source")
     if version:
         about = source / "evenkeel" / "__init__.py"
         text, own = about.read_text(), f'__version__ = "{evenkeel.__version__}"'

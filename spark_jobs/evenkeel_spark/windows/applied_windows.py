@@ -151,7 +151,7 @@ def applied(spark: SparkSession, table: Table, name: str) -> Applied:
             f"expected a commit that tells which windows are in, found none ({unknown}){known}",
             f"{name} ({path})",
             "Find out before which day its rows hold all events, then say so with "
-            f"apply_window.py --holds-until DAY --of {name}",
+            f"`evenkeel job apply_window` --holds-until DAY --of {name}",
         ) from None
     if found.back is not None:
         until = found.until

@@ -127,7 +127,7 @@ def _find(spark: SparkSession, table: Table, name: str) -> WrongWindow | None:
             f"{name} ({path})",
             f"RESTORE TABLE {state.sql_name(path)} TO VERSION AS OF {before} if it may be lost. Or "
             "find out before which day its rows hold all events, then say so with "
-            f"apply_window.py --holds-until DAY --of {name}",
+            f"`evenkeel job apply_window` --holds-until DAY --of {name}",
         )
     return WrongWindow(name, path, version, before, str(found))
 
@@ -217,5 +217,5 @@ def _check_files(spark: SparkSession, wrong: WrongWindow) -> None:
             f"version {wrong.before} cannot be read any more",
             f"{wrong.name} ({wrong.path})",
             "Bring its rows back from a backup, then say what they hold with "
-            f"apply_window.py --holds-until DAY --of {wrong.name}",
+            f"`evenkeel job apply_window` --holds-until DAY --of {wrong.name}",
         ) from error

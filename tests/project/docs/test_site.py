@@ -136,6 +136,19 @@ def test_the_site_has_the_example_specs(site: Path) -> None:
     assert "examples/index.html" in Page(site / "index.html").links
 
 
+def test_the_site_has_the_files_of_the_repository_that_its_pages_name(site: Path) -> None:
+    for page, names in {
+        "how-to/engines/clients.html": ("clients/go/evenkeel.go", "clients/rust/evenkeel.rs"),
+        "how-to/cluster.html": ("deploy/kubernetes/driver.yaml",),
+        "how-to/operate/alerts.html": ("deploy/grafana/evenkeel.json",),
+        "reference/FUNCTION.html": ("clients/vectors.txt",),
+    }.items():
+        links = Page(site / page).links
+        for name in names:
+            assert any(link.endswith(name) for link in links), f"{page}: {name}"
+            assert (site / name).read_bytes() == (ROOT / name).read_bytes()
+
+
 @pytest.mark.slow
 def test_a_browser_finds_by_search_what_it_asks_of_this_machine_alone(site: Path) -> None:
     serve = partial(SimpleHTTPRequestHandler, directory=str(site))

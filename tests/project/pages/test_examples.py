@@ -1,9 +1,9 @@
-"""The example specs are right, those of this machine make tables, and their README lists each."""
+"""The example specs are right and make tables, and their README lists each.
 
-import json
-import os
+That on S3 makes its table in tests/project/pages/test_how_to.py, where a reader's shell is.
+"""
+
 import re
-import subprocess
 from datetime import date, datetime, timedelta
 
 import numpy as np
@@ -16,7 +16,6 @@ from evenkeel.spec.run_params import Params
 from evenkeel.table import Table
 from partitioning.function.function import KeyColumn
 from partitioning.function.hashing import key_hash
-from tests.support.cases.topology import store
 from tests.support.wheel import ROOT
 
 SPECS = sorted((ROOT / "examples").glob("*.yaml"))
@@ -159,62 +158,6 @@ def clicks_of(table):
     """Clicks of each user in the state."""
     found = table.state("sessions").select("user_id", "clicks").collect()
     return {row["user_id"]: row["clicks"] for row in found}
-
-
-#: Reads what a bootstrap has made, in a Spark of its own.
-READ = """
-import json, sys
-from pyspark.sql import SparkSession
-from evenkeel.spec.loading import load_spec
-from evenkeel.table import Table
-SparkSession.builder.getOrCreate()
-rows = Table(load_spec(sys.argv[1])).state("sales").select("product", "units").collect()
-print("FOUND", json.dumps({row["product"]: row["units"] for row in rows}))
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(2400)
-def test_the_example_on_s3_makes_its_table(tmp_path, monkeypatch):
-    """The file as it stands, by the console, on a server that speaks S3: real s3a, real s3fs."""
-    s3fs = pytest.importorskip("s3fs")
-    subprocess.run([ROOT / "setup" / "cluster.sh"], check=True)
-    file = ROOT / "examples" / "s3.yaml"
-    spec = load_spec(file)
-    events = made_up(spec)
-    with store(tmp_path / "store.log", monkeypatch):
-        bucket = s3fs.S3FileSystem()
-        bucket.mkdir("lake")
-        with bucket.open(spec.input.path.replace("s3a:", "s3:") + "/part-0.parquet", "wb") as out:
-            events.to_parquet(out)
-        monkeypatch.setenv("SPARK_CONF_DIR", str(conf_of_s3(tmp_path / "conf")))
-        end = (FIRST + timedelta(days=7)).isoformat()
-        made = ["evenkeel", "job", "bootstrap", "--spec", str(file), "--end", end]
-        subprocess.run(made, check=True)
-        read = tmp_path / "read.py"
-        read.write_text(READ)
-        asked = ["spark-submit", str(read), str(file)]
-        said = subprocess.run(asked, check=True, stdout=subprocess.PIPE, text=True).stdout
-        found = json.loads(re.search(r"^FOUND (.+)$", said, re.M)[1])
-        assert found == events.groupby("product")["quantity"].sum().to_dict()
-        assert Table(spec).epoch().number == 0
-        assert bucket.exists("lake/evenkeel/sales/epochs/00000000/epoch.json")
-
-
-def conf_of_s3(folder):
-    """Spark's defaults as first-table-s3.md has them, with jars of this machine."""
-    page = (ROOT / "docs" / "how-to" / "first-table-s3.md").read_text()
-    text = re.search(r"```properties\n# conf/spark-defaults.conf\n(.+?)```", page, re.S)[1]
-    lines = [line for line in text.splitlines() if not line.startswith("spark.jars.packages")]
-    jars = ROOT / ".jars"
-    lines += [
-        f"spark.driver.extraClassPath {jars}/*:{jars}/s3/*",
-        f"spark.hadoop.fs.s3a.endpoint {os.environ['AWS_ENDPOINT_URL']}",
-        "spark.ui.enabled false",
-    ]
-    folder.mkdir()
-    (folder / "spark-defaults.conf").write_text("\n".join(lines) + "\n")
-    return folder
 
 
 def test_the_readme_lists_each_example():

@@ -1,9 +1,8 @@
-"""A reader of the docs, who has installed the wheel as its page says, and has nothing else."""
+"""A reader of the docs, who has installed Evenkeel as its page says, and has nothing else."""
 
 from __future__ import annotations
 
 import re
-import shutil
 import socket
 import subprocess
 import time
@@ -12,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.support.docs.steps import run
-from tests.support.wheel import ROOT, Venv, build_wheel
+from tests.support.wheel import ROOT, Venv, copy_checkout
 
 HOW_TO = ROOT / "docs" / "how-to"
 #: A file that is there when the page of the installation has shown a rebalance.
@@ -31,15 +30,15 @@ class Reader:
 
     @classmethod
     def in_folder(cls, made: Path) -> Reader:
-        """Install the wheel in an environment of its own; its folder has the wheel alone."""
-        folder = made / "reader"
+        """Do it in an empty folder, with an environment of its own and a clone beside."""
+        folder, clone = made / "reader", copy_checkout(made / "clone")
         folder.mkdir()
-        wheel = Path(shutil.copy(build_wheel(made), folder))
         base = Venv(made / "base").create().environment()
         # The shell has no key of a store.
         own = {name: value for name, value in base.items() if not name.startswith("AWS_")}
         began = time.time()
-        run(HOW_TO / "install.md", folder, {**own, "PORT": free_port()})
+        run(HOW_TO / "install.md", folder, {**own, "CLONE": str(clone), "PORT": free_port()})
+        (wheel,) = folder.glob("*.whl")
         seconds = (folder / _REBALANCED).stat().st_mtime - began
         return cls(wheel, fresh_shell(HOW_TO / "install.md", folder, own), seconds)
 

@@ -141,7 +141,7 @@ class IcebergWindows:
                 "or the table was made again",
                 table_in_errors(self.table.spec, name),
                 "Find out before which day its rows hold all events, then say so with "
-                f"apply_window.py --holds-until DAY --of {name}",
+                f"`evenkeel job apply_window` --holds-until DAY --of {name}",
             )
         return Applied(found.until, head, 0)
 
