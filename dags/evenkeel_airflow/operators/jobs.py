@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from evenkeel_airflow.airflow_versions import AirflowFailException, AirflowSkipException
-from evenkeel_airflow.operators.runs import one_line, task_states
+from evenkeel_airflow.operators.runs import one_line, run_name, task_states
 from evenkeel_airflow.operators.spark_job import SparkJob
-from partitioning.errors import EvenkeelError, InputError
+from partitioning.errors import DamagedError, EvenkeelError, InputError
 
 #: States of a task that did not start.
 _NOT_STARTED = {None, "skipped", "upstream_failed", "removed"}
@@ -81,10 +81,20 @@ class RollBack(SparkJob):
     """Run the job that undoes a failed migration; skip it if no migration started."""
 
     def execute(self, context: Any) -> None:
-        """Run the job if migrate ran."""
+        """Run the job if migrate ran, or has left rows half moved.
+
+        Airflow says that migrate was skipped, or that a task before it failed, also if a person
+        has stopped its run between two tries, or cleared the tasks before it.
+        """
         states = task_states(context["ti"], context["run_id"], self.task_id)
         if states.get("migrate") in _NOT_STARTED:
-            raise AirflowSkipException("nothing has moved")
+            given = self._given()
+            with one_line():
+                digest = _half_moved(given, self.dag_id)
+            if digest is None:
+                raise AirflowSkipException("nothing has moved")
+            given["--digest"] = digest
+            self.application_args = [part for pair in given.items() for part in pair]
         super().execute(context)
 
 
@@ -111,6 +121,23 @@ class Repair(SparkJob):
                 "clear this task"
             )
         super().execute(context)
+
+
+def _half_moved(given: Mapping[str, str], dag: str) -> str | None:
+    """Return the digest of the plan whose rows a DAG's run has half moved; None: of none."""
+    from evenkeel.inspect.half_moved import find_half_moved
+    from evenkeel.registry.epochs import Registry
+    from evenkeel.spec.loading import load_spec
+
+    try:
+        registry = Registry(load_spec(given["--spec"]).registry)
+        half = find_half_moved(
+            registry, registry.run(run_name(given["--spec"], dag, given["--run"]))
+        )
+    except DamagedError:
+        # The job says what is torn.
+        return given.get("--digest")
+    return half and half.digest
 
 
 def _day_after(key: str, run: str) -> str:

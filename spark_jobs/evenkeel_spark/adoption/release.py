@@ -25,6 +25,7 @@ from evenkeel_spark.tables.delta import commits, constraints, state
 from evenkeel_spark.tables.delta.preflight import ROWS_PROPERTY
 from evenkeel_spark.tables.delta.write_session import own_session
 from evenkeel_spark.tables.membership import known_tables, owning_spec
+from evenkeel_spark.tables.moving import check_no_run_moves
 from partitioning.errors import FenceError, InputError
 
 #: Table properties that begin so are Evenkeel's, its constraints among them.
@@ -60,6 +61,9 @@ def release(
         if not part.plain:
             raise made_by_us(name, part.path)
     found = [n for n in spec.state if _may_release(spark, table, n, drop_columns, registry_lost)]
+    if found and not registry_lost:
+        # It may move rows of tables that this spec does not name, and needs all of them to end.
+        check_no_run_moves(spec, table.registry)
     for name in found:
         what = "its constraint, properties" + (", slot and channel" if drop_columns else "")
         say(f"{name}: {'would lose' if dry_run else 'loses'} {what}")

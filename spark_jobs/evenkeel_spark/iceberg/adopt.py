@@ -31,6 +31,7 @@ from evenkeel_spark.tables.delta.state import (
     TABLE_PROPERTY,
 )
 from evenkeel_spark.tables.iceberg.checks import check_registry, iceberg_table
+from evenkeel_spark.tables.iceberg.commits import only
 from evenkeel_spark.tables.iceberg.table import BRANCHES, IcebergTable, slot_column
 from evenkeel_spark.tables.membership import table_in_errors
 from partitioning.errors import FenceError
@@ -167,12 +168,12 @@ def _rewrite(
         if TABLE_PROPERTY in table.properties():
             # Another attempt has adopted it.
             return
-        branch = f"{ADOPTING}{secrets.token_hex(4)}"
-        table.create_branch(branch, table.head())
+        branch, base = f"{ADOPTING}{secrets.token_hex(4)}", table.head()
+        table.create_branch(branch, base)
         say(f"{survey.name}: rewriting {survey.rows:,} rows")
         table.write(_meta(function), partial(_write, table.name, branch, survey, function))
         crash_point("written")
-        followed = table.follow(branch)
+        followed = _follow(table, branch, base)
         table.drop_branches(branch)
         if followed:
             return
@@ -182,6 +183,14 @@ def _rewrite(
         where,
         "Pause its writers until it is adopted, then run this again",
     )
+
+
+def _follow(table: IcebergTable, branch: str, base: int) -> bool:
+    """Let main follow a rewrite of a snapshot; False: main, or the branch, is not as it was."""
+    table.refresh()
+    after = table.refs().get(branch)
+    made = only(None if after is None else table.since(base, after), base)
+    return made is not None and table.head() == base and table.follow(branch)
 
 
 def _write(

@@ -13,12 +13,12 @@ from evenkeel.table import Table
 from evenkeel_spark.iceberg.placing import STATEMENT_TRIES, place, slot_name
 from evenkeel_spark.tables.iceberg.checks import (
     adopted_tables,
-    check_no_run_moves,
     check_slot_column,
 )
 from evenkeel_spark.tables.iceberg.commits import once_free
 from evenkeel_spark.tables.iceberg.table import BRANCHES, IcebergTable
 from evenkeel_spark.tables.membership import table_in_errors
+from evenkeel_spark.tables.moving import check_no_run_moves
 from evenkeel_spark.windows.iceberg.notes import renew_note
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.sql import quoted

@@ -15,9 +15,10 @@ from evenkeel_spark.iceberg.placing import slot_name
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.crash_point import crash_point
 from evenkeel_spark.tables.delta.state import BEFORE_PROPERTY, REGISTRY_PROPERTY, TABLE_PROPERTY
-from evenkeel_spark.tables.iceberg.checks import check_no_run_moves, check_registry, iceberg_table
+from evenkeel_spark.tables.iceberg.checks import check_registry, iceberg_table
 from evenkeel_spark.tables.iceberg.table import BRANCHES, IcebergTable
 from evenkeel_spark.tables.membership import table_in_errors
+from evenkeel_spark.tables.moving import check_no_run_moves
 from partitioning.errors import InputError
 from partitioning.function.sql import quoted
 

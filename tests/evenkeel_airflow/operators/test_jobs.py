@@ -14,8 +14,9 @@ from tests.support import airflow_env  # noqa: F401  it sets the environment
 from airflow.sdk import DAG
 
 from evenkeel.inspect.half_moved import mark_moving
-from evenkeel_airflow.airflow_versions import AirflowFailException
+from evenkeel_airflow.airflow_versions import AirflowFailException, AirflowSkipException
 from evenkeel_airflow.operators import ApplyWindow, Approve, Repair, SparkJob, ValidatePlan
+from evenkeel_airflow.operators.jobs import RollBack
 from tests.support.raw_json import write_json
 from tests.support.worlds.shop import Shop
 # isort: on
@@ -45,6 +46,36 @@ def test_repair_waits_for_the_dag_that_moves_rows_whatever_its_name(
     under_way.clear()
     task.execute({"ti": ti, "params": {}})
     assert ran == ["repair", "repair"]
+
+
+@pytest.mark.parametrize("state", ["skipped", "upstream_failed", None])
+def test_a_rollback_runs_where_rows_are_half_moved_whatever_airflow_says_of_migrate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: str | None
+) -> None:
+    """A run that was stopped between two tries, or whose tasks before were cleared and failed."""
+    ran: list[str] = []
+    monkeypatch.setattr(SparkJob, "execute", lambda self, _: ran.append(self._given()["--digest"]))
+    shop, run = Shop(tmp_path), "rebalance_words--first"
+    shop.learn(run)
+    folder, digest = shop.registry.run(run), shop.plan(run, force=True)
+    with DAG("rebalance_words"):
+        given = {"--spec": shop.spec, "--run": "first", "--digest": "None"}
+        task = RollBack(task_id="roll_back", job="roll_back", arguments=given)
+    said = {"first": {"migrate": state, "verify": "failed"}}
+    ti = Mock(dag_id="rebalance_words", get_task_states=lambda **_: said)
+    context = {"ti": ti, "run_id": "first"}
+    with pytest.raises(AirflowSkipException, match="nothing has moved"):
+        task.execute(context)
+    write_json(folder, "migration.json", {"digest": digest, "epoch": 1, "tables": {}})
+    task.execute(context)
+    assert ran == [digest]
+    (Path(shop.registry.url) / "runs" / run / "migration.json").write_text("{")
+    task.execute(context)
+    assert ran == [digest, digest]
+    # Nobody knows what has moved.
+    Path(shop.spec).unlink()
+    with pytest.raises(AirflowFailException, match="cannot be read"):
+        task.execute(context)
 
 
 @pytest.mark.parametrize(("given", "retries"), [({}, 2), ({"retries": 0}, 0)])

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from evenkeel.inspect.half_moved import mark_moving
 from evenkeel.pipeline import steps
 from evenkeel.spec.run_params import Params
 from evenkeel_spark.adoption import release as releasing
@@ -19,8 +20,9 @@ from evenkeel_spark.migration.repair import repair
 from evenkeel_spark.migration.roll_back import roll_back
 from evenkeel_spark.plans.approved_plan import approved_migration
 from evenkeel_spark.tables.delta import constraints, state
-from partitioning.errors import FenceError, InputError
+from partitioning.errors import FenceError, InputError, UnderWayError
 from tests.conftest import World
+from tests.support.raw_json import write_json
 from tests.support.worlds.team_tables import both, placed, run
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -54,6 +56,23 @@ def test_release_waits_for_a_migration(spark: SparkSession, team: World) -> None
     assert release(spark, team.table) == ["orders", "profiles"]
 
 
+def test_release_of_some_tables_waits_for_a_run_that_moves_others(
+    spark: SparkSession, team: World
+) -> None:
+    """The run needs all of its tables to end, forward or back."""
+    adopt(spark, team.table)
+    registry = team.table.registry
+    moving = registry.run("r1")
+    write_json(moving, "migration.json", {"digest": "d" * 64, "epoch": 1, "tables": {}})
+    mark_moving(registry, moving)
+    path = str(team.folder / "profiles")
+    team.respec(state={"profiles": {"path": path, "rows": "one"}})
+    with pytest.raises(UnderWayError, match="run r1 is moving rows"):
+        release(spark, team.table)
+    registry.files.moving("r1").remove()
+    assert release(spark, team.table) == ["profiles"]
+
+
 def test_a_migrate_that_wakes_after_release_leaves_no_constraint(
     spark: SparkSession, team: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -63,6 +82,9 @@ def test_a_migrate_that_wakes_after_release_leaves_no_constraint(
 
     def late(*given: Any) -> bool:
         monkeypatch.setattr(constraints, "put", real)
+        with pytest.raises(UnderWayError, match="run one is moving rows"):
+            release(spark, team.table)
+        roll_back(spark, approved_migration(team.table, "one", digest))
         release(spark, team.table)
         woken.append(given)
         return real(*given)

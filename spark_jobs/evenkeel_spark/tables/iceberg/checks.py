@@ -6,8 +6,6 @@ from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
 
-from evenkeel.inspect.half_moved import find_half_moved
-from evenkeel.registry.epochs import Registry
 from evenkeel.registry.state_view import iceberg_name
 from evenkeel.spec.table_spec import CHANNEL, TableSpec
 from evenkeel_spark.tables.column_inputs import check_made_of
@@ -98,19 +96,6 @@ def adopted_tables(spark: SparkSession, spec: TableSpec) -> dict[str, IcebergTab
             raise problem
         found[name] = table
     return found
-
-
-def check_no_run_moves(spec: TableSpec, registry: Registry) -> None:
-    """Refuse while a run has begun to move rows and has not ended.
-
-    Raises
-    ------
-    UnderWayError : names the run
-    """
-    for name in registry.files.moving_runs() if registry.numbers() else []:
-        if find_half_moved(registry, registry.run(name)) is not None:
-            run = registry.run(name)
-            raise UnderWayError(f"run {name} is moving rows", run.url, mend(spec.table))
 
 
 def check_slot_column(

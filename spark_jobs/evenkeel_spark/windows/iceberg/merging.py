@@ -22,7 +22,7 @@ from evenkeel_spark.runtime.crash_point import crash_point
 from evenkeel_spark.tables.delta.placement_sql import misplaced_sql
 from evenkeel_spark.tables.delta.write_session import in_session
 from evenkeel_spark.tables.iceberg.checks import check_slot_column
-from evenkeel_spark.tables.iceberg.commits import IcebergCommit, beaten
+from evenkeel_spark.tables.iceberg.commits import IcebergCommit, beaten, only
 from evenkeel_spark.tables.iceberg.table import BRANCHES, IcebergTable
 from evenkeel_spark.tables.membership import table_in_errors
 from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
@@ -196,11 +196,10 @@ def publish(
         crash_point("merged")
         one.refresh()
         after = one.refs().get(branch)
-        made = [] if after is None else one.since(head, after) or []
-        # Else another job has dropped the branch, and Iceberg made it again from main.
-        done = len(made) == 1 and made[0].parent == head
-        if done:
-            audit(made[0])
+        made = only(None if after is None else one.since(head, after), head)
+        done = made is not None
+        if made is not None:
+            audit(made)
             # Somebody may have rolled main back: to follow would bring those rows again.
             done = one.head() == head and one.follow(branch)
     except (EvenkeelError, *SPARK_ERRORS) as error:

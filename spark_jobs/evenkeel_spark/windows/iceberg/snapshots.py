@@ -58,6 +58,9 @@ def find_said(table: IcebergTable, head: int) -> SaidWindows | None:
         if _BROUGHT in commit.summary:
             # Its rows may be those of a window.
             return None
+        if _step(commit) is None and commit.replaces:
+            # Somebody has emptied the table, or put rows of another time into it.
+            return None
         if _step(commit) in STEPS:
             end = commit.summary.get(f"{SUMMARY}end")
             return SaidWindows(date.fromisoformat(end) if end else None, read, commit.moment)
@@ -138,7 +141,7 @@ class IcebergWindows:
         if (found := find_said(one, head)) is None:
             raise InputError(
                 "expected a snapshot that tells which windows are in, found none: it has expired, "
-                "or the table was made again",
+                "or somebody has written all rows again",
                 table_in_errors(self.table.spec, name),
                 "Find out before which day its rows hold all events, then say so with "
                 f"`evenkeel job apply_window` --holds-until DAY --of {name}",
