@@ -246,7 +246,7 @@ def test_the_page_of_catalogs_goes_with_the_page_of_tables(reader, tmp_path):
     text = tables.read_text()
     hadoop = re.compile(r"^```properties\n# conf/spark-defaults.conf\n.*?^```\n", re.M | re.S)
     text = hadoop.sub(lambda _: settings, text)
-    place = "The tables are orders,"
+    place = "The tables are `orders`,"
     assert text.count(place) == text.count(settings) == 1
     (tmp_path / "page.md").write_text(text.replace(place, f"{commands}\n{place}"))
     shutil.copy(reader.wheel, tmp_path)
