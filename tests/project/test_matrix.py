@@ -105,7 +105,7 @@ def test_the_page_says_in_words_what_its_table_has() -> None:
     page = matrix.PAGE.read_text()
     assert f"Python {TESTED['Python'][0]} to {TESTED['Python'][-1]} " in page
     newest = f"Spark {TESTED['Spark'][-1]} and Airflow {TESTED['Airflow'][-1]}."
-    assert f"`make test` runs all tests on {newest}" in page
+    assert f"`make test` runs all others on {newest}" in page
 
 
 def test_every_file_that_a_group_names_is_there() -> None:
