@@ -173,7 +173,7 @@ def test_a_page_that_says_something_wrong_fails(tmp_path):
     page.write_text("```sh\necho one '  ' two\n```\n```text\none ... two\n```\n")
     env = {"PATH": os.environ["PATH"]}
     assert run(page, tmp_path, env) == ["\none    two\n"]
-    said = "echo one '  ' two; echo; echo three; echo four; echo five"
+    said = "echo one '  ' two; echo; echo three; echo '[  1.2 s] four  table=t run=r'; echo five"
     for right in ("one ...\nthree\n", "one...\n...\nfive\n", "three\n\nfour\n", "... two\n"):
         page.write_text(f"```sh\n{said}\n```\n```text\n{right}```\n")
         run(page, tmp_path, env)

@@ -21,6 +21,8 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+#: A line of our jobs: when it was said, what, and of which table and run. Pages show what alone.
+_SAID = re.compile(r"\[ *[\d.]+ s\] (.*?)(?:  [a-z]+=\S+(?: [a-z]+=\S+)*)?")
 #: Between the output of two steps.
 _MARK = "=== step of the page"
 
@@ -97,7 +99,8 @@ def missing(told: str, output: str) -> bool:
 
 def _lines(text: str) -> list[str]:
     """Return the lines of a text that are not empty, with single spaces."""
-    return [" ".join(line.split()) for line in text.splitlines() if line.strip()]
+    shown = [said[1] if (said := _SAID.fullmatch(li)) else li for li in text.splitlines()]
+    return [" ".join(line.split()) for line in shown if line.strip()]
 
 
 def run(
