@@ -1,6 +1,6 @@
 """The example specs are right and make tables, and their README lists each.
 
-That on S3 makes its table in tests/project/pages/test_how_to.py, where a reader's shell is.
+The spec on S3 makes its table in tests/project/pages/test_how_to.py, where a reader's shell is.
 """
 
 import re
