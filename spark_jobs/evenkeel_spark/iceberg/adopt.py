@@ -8,7 +8,6 @@ branch, and main follows it. Killed anywhere, the job goes on where it stopped.
 from __future__ import annotations
 
 import json
-import secrets
 from functools import partial
 
 from pyspark.sql import SparkSession
@@ -19,7 +18,7 @@ from evenkeel.spec.table_spec import CHANNEL, SLOT, TableSpec
 from evenkeel.table import Table
 from evenkeel_spark.adoption.adopt import function_to_adopt_by, made_from_columns
 from evenkeel_spark.adoption.row_tasks import by_slot_range, tasks_of
-from evenkeel_spark.iceberg.placing import count_misplaced, name_column, place
+from evenkeel_spark.iceberg.placing import count_misplaced, name_column, place, slot_name
 from evenkeel_spark.iceberg.survey import IcebergSurvey, survey_table
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.crash_point import crash_point
@@ -31,9 +30,9 @@ from evenkeel_spark.tables.delta.state import (
     TABLE_PROPERTY,
 )
 from evenkeel_spark.tables.iceberg.checks import check_registry, iceberg_table
-from evenkeel_spark.tables.iceberg.commits import only
 from evenkeel_spark.tables.iceberg.table import BRANCHES, IcebergTable, slot_column
 from evenkeel_spark.tables.membership import table_in_errors
+from evenkeel_spark.windows.iceberg.branches import write_by_branch
 from partitioning.errors import FenceError
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.sql import channel_sql, quoted, slot_sql
@@ -168,14 +167,10 @@ def _rewrite(
         if TABLE_PROPERTY in table.properties():
             # Another attempt has adopted it.
             return
-        branch, base = f"{ADOPTING}{secrets.token_hex(4)}", table.head()
-        table.create_branch(branch, base)
+        base = table.head()
         say(f"{survey.name}: rewriting {survey.rows:,} rows")
-        table.write(_meta(function), partial(_write, table.name, branch, survey, function))
-        crash_point("written")
-        followed = _follow(table, branch, base)
-        table.drop_branches(branch)
-        if followed:
+        write = partial(_write, table.name, survey, function)
+        if write_by_branch(table, base, ADOPTING, _meta(function), write):
             return
         say(f"{survey.name}: somebody wrote meanwhile")
     raise FenceError(
@@ -185,25 +180,17 @@ def _rewrite(
     )
 
 
-def _follow(table: IcebergTable, branch: str, base: int) -> bool:
-    """Let main follow a rewrite of a snapshot; False: main, or the branch, is not as it was."""
-    table.refresh()
-    after = table.refs().get(branch)
-    made = only(None if after is None else table.since(base, after), base)
-    return made is not None and table.head() == base and table.follow(branch)
-
-
 def _write(
     name: str,
-    branch: str,
     survey: IcebergSurvey,
     function: PartitioningFunction,
     own: SparkSession,
+    target: str,
 ) -> None:
     """Write all rows of a branch again, in as many tasks and files as they fill."""
     slots = len(function.slots)
     table = IcebergTable(own, name)
-    rows = table.rows(branch)
+    rows = own.table(target).withColumnRenamed(slot_name(table), SLOT)
     placed = rows.withColumn(SLOT, F.expr(slot_sql(function.key, slots)))
     placed = placed.withColumn(CHANNEL, F.expr(channel_sql(function)))
     tasks = tasks_of(len(function.channels), survey.channels, survey.size)
@@ -212,7 +199,7 @@ def _write(
     named = spread.select(*map(quoted, rows.columns)).withColumnRenamed(
         SLOT, slot_column(function.epoch)
     )
-    write = named.writeTo(f"{table.sql}.{quoted(f'branch_{branch}')}")
+    write = named.writeTo(target)
     # Spread and sorted already; by day, say, below that.
     write = write.option("distribution-mode", "none").option("fanout-enabled", "true")
     write.overwrite(F.lit(True))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from threading import Thread
 
 import numpy as np
 import numpy.typing as npt
@@ -202,8 +202,8 @@ def test_an_adoption_that_another_has_overtaken_takes_away_no_row(
 
     @F.udf("boolean")
     def wait(_: int) -> bool:
-        Path(str(writing)).touch()
-        while not Path(str(go_on)).exists():
+        writing.touch()
+        while not go_on.exists():
             time.sleep(0.1)
         return True
 
@@ -215,20 +215,21 @@ def test_an_adoption_that_another_has_overtaken_takes_away_no_row(
         return spread(rows, tasks, slots).coalesce(1).where(wait.asNondeterministic()("slot"))
 
     monkeypatch.setattr(adoption, "by_slot_range", slowly_once)
-    late = Thread(target=adoption.adopt, args=(case.spark, case.world.table))
-    late.start()
-    try:
-        until = time.monotonic() + 240
-        while not writing.exists():
-            assert late.is_alive() and time.monotonic() < until
-            time.sleep(0.1)
-        other = stages.anew()
-        adoption.adopt(other.spark, other.world.table)
-        more = other.table("orders").rows().limit(5).toPandas()
-        named = other.spark.createDataFrame(more).withColumnRenamed("slot", "slot_0")
-        named.writeTo("lake.db.orders").append()
-        before = stages.anew().rows()
-    finally:
-        go_on.touch()
-        late.join()
+    with ThreadPoolExecutor(1) as pool:
+        late = pool.submit(adoption.adopt, case.spark, case.world.table)
+        try:
+            until = time.monotonic() + 240
+            while not writing.exists():
+                assert not late.done() and time.monotonic() < until
+                time.sleep(0.1)
+            other = stages.anew()
+            adoption.adopt(other.spark, other.world.table)
+            more = other.table("orders").rows().limit(5).toPandas()
+            named = other.spark.createDataFrame(more).withColumnRenamed("slot", "slot_0")
+            named.writeTo("lake.db.orders").append()
+            before = stages.anew().rows()
+        finally:
+            go_on.touch()
+        # It ends well, too.
+        late.result()
     stages.anew().check(before, 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -67,16 +67,6 @@ class IcebergCommit:
         """The epoch that our move or placement of rows leads to; None: it is another writer's."""
         found = self.summary.get(f"{SUMMARY}epoch")
         return None if found is None else int(found)
-
-
-def only(commits: Sequence[IcebergCommit] | None, base: int) -> IcebergCommit | None:
-    """Return the one commit that follows a snapshot; None: it follows another, or there are more.
-
-    A job may drop the branch of another while that writes to it. Iceberg then makes the branch
-    again from the main of now, so to follow it would take away what was committed meanwhile.
-    """
-    alone = commits is not None and len(commits) == 1 and commits[0].parent == base
-    return commits[0] if commits and alone else None
 
 
 def commits_back(spark: SparkSession, table: str, head: int) -> Iterator[IcebergCommit]:

@@ -6,8 +6,7 @@ snapshot, one is added, and the others look again.
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import date
 
 from pyspark.sql import DataFrame, SparkSession
@@ -18,15 +17,15 @@ from evenkeel.table import Table
 from evenkeel_spark.events.aggregate import exact, merged_sql, of_table
 from evenkeel_spark.iceberg.placing import place
 from evenkeel_spark.runtime.command import say
-from evenkeel_spark.runtime.crash_point import crash_point
 from evenkeel_spark.tables.delta.placement_sql import misplaced_sql
 from evenkeel_spark.tables.delta.write_session import in_session
 from evenkeel_spark.tables.iceberg.checks import check_slot_column
-from evenkeel_spark.tables.iceberg.commits import IcebergCommit, beaten, only
+from evenkeel_spark.tables.iceberg.commits import IcebergCommit
 from evenkeel_spark.tables.iceberg.table import BRANCHES, IcebergTable
 from evenkeel_spark.tables.membership import table_in_errors
 from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
 from evenkeel_spark.windows.applied_windows import Applied
+from evenkeel_spark.windows.iceberg.branches import write_by_branch
 from evenkeel_spark.windows.iceberg.snapshots import (
     PLACED,
     IcebergWindows,
@@ -34,7 +33,7 @@ from evenkeel_spark.windows.iceberg.snapshots import (
     windows_at,
 )
 from evenkeel_spark.windows.kept_types import as_stored
-from partitioning.errors import EvenkeelError, FenceError, InputError
+from partitioning.errors import FenceError, InputError
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.sql import quoted
 
@@ -158,60 +157,12 @@ def _merge(
             )
 
     try:
-        return publish(one, head, said, write, audit, {**JOIN_BY_CHANNEL, **JOIN_BY_HASH})
+        conf = {**JOIN_BY_CHANNEL, **JOIN_BY_HASH}
+        return write_by_branch(one, head, WINDOW_BRANCHES, said, write, audit, conf)
     except SPARK_ERRORS:
         # If the column has another name by now, say that, and not that it is missing.
         _under(one.spark, spec, name, function)
         raise
-
-
-def publish(
-    one: IcebergTable,
-    head: int,
-    meta: Mapping[str, object],
-    write: Callable[[SparkSession, str], object],
-    audit: Callable[[IcebergCommit], None] = lambda _: None,
-    conf: Mapping[str, str] | None = None,
-) -> bool:
-    """Write one commit on a branch from a snapshot of main, audit it, and let main follow.
-
-    Killed before main follows, it leaves a branch that nobody reads.
-
-    Parameters
-    ----------
-    write : gets a session and the SQL name of the branch
-    audit : raises if the commit may not come
-    conf : settings of that session
-
-    Returns
-    -------
-    False: main has moved since, so nothing was published.
-    """
-    branch = f"{WINDOW_BRANCHES}{secrets.token_hex(8)}"
-    one.create_branch(branch, head)
-    crash_point("branched")
-    target = f"{one.sql}.{quoted(f'branch_{branch}')}"
-    try:
-        one.write(meta, lambda own: write(own, target), conf)
-        crash_point("merged")
-        one.refresh()
-        after = one.refs().get(branch)
-        made = only(None if after is None else one.since(head, after), head)
-        done = made is not None
-        if made is not None:
-            audit(made)
-            # Somebody may have rolled main back: to follow would bring those rows again.
-            done = one.head() == head and one.follow(branch)
-    except (EvenkeelError, *SPARK_ERRORS) as error:
-        one.refresh()
-        if beaten(error) or branch not in one.refs():
-            return False
-        one.drop_branches(branch)
-        raise
-    crash_point("followed")
-    # Those of jobs that were killed, too. One that is under way looks again.
-    one.drop_branches(WINDOW_BRANCHES if done else branch)
-    return done
 
 
 def merge_sql(

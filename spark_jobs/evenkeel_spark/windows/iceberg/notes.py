@@ -12,7 +12,8 @@ from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.iceberg.checks import iceberg_table
 from evenkeel_spark.tables.iceberg.table import IcebergTable
 from evenkeel_spark.tables.membership import table_in_errors
-from evenkeel_spark.windows.iceberg.merging import publish
+from evenkeel_spark.windows.iceberg.branches import write_by_branch
+from evenkeel_spark.windows.iceberg.merging import WINDOW_BRANCHES
 from evenkeel_spark.windows.iceberg.snapshots import find_said
 from evenkeel_spark.windows.window_notes import (
     DAY_SECONDS,
@@ -85,7 +86,8 @@ def _note(one: IcebergTable, head: int, day: date | None) -> bool:
     def write(own: SparkSession, target: str) -> None:
         own.createDataFrame([], one.schema()).writeTo(target).append()
 
-    return publish(one, head, {"step": "holds_until", "end": day or ""}, write)
+    said = {"step": "holds_until", "end": day or ""}
+    return write_by_branch(one, head, WINDOW_BRANCHES, said, write)
 
 
 def _busy(table: Table, name: str) -> FenceError:
