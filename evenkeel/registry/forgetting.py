@@ -16,7 +16,7 @@ import numpy as np
 from evenkeel.registry.epochs import Registry
 from evenkeel.registry.files.records import WatchDecision
 from evenkeel.registry.files.run_files import EpochFiles, KeptFiles, RunFiles
-from evenkeel.registry.pruning import may_move, readable_plan
+from evenkeel.registry.pruning import may_move, readable_plan, remove_run
 from evenkeel.registry.verdict import has_started, withdraw
 from partitioning.errors import DamagedError, FenceError
 from partitioning.function.hashing import Hashes
@@ -78,7 +78,7 @@ def forget_names(registry: Registry, keys: Hashes, texts: Collection[str]) -> di
         elif plan is None and may_move(registry, run.name, current):
             raise _moving(run)
         else:
-            registry.store.remove_folder(f"runs/{run.name}")
+            remove_run(registry, run.name)
             gone["runs"] += 1
     gone["errors"] = _forget_errors(registry, texts)
     for name in registry.store.names("runs"):

@@ -47,7 +47,7 @@ def prune(registry: Registry, since: datetime, days: int) -> dict[str, int]:
     current, newest = registry.current(), set(run_names(registry)[:NEWEST_RUNS])
     for name in store.unchanged("runs", since):
         if name not in newest and not may_move(registry, name, current.number):
-            store.remove_folder(f"runs/{name}")
+            remove_run(registry, name)
             gone["runs"] += 1
     for number in registry.numbers()[:-1]:
         kept = registry.archive(number)
@@ -62,6 +62,18 @@ def prune(registry: Registry, since: datetime, days: int) -> dict[str, int]:
     for made in registry.files.sketch_folders():
         gone["sketches"] += _prune_days(store, f"{SKETCHES}/{made}", since, days)
     return {kind: count for kind, count in gone.items() if count}
+
+
+def remove_run(registry: Registry, name: str) -> None:
+    """Remove the folder of a run that has ended.
+
+    Killed half-way, it leaves no run that seems to have rows half moved: the record of what it has
+    begun goes before the mark that it is rolled back.
+    """
+    run = registry.run(name)
+    run.plan.remove()
+    run.migration.remove()
+    registry.store.remove_folder(f"runs/{name}")
 
 
 def may_move(registry: Registry, name: str, current: int) -> bool:

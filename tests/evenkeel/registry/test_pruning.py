@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from evenkeel.inspect.half_moved import find_half_moved, mark_moving
 from evenkeel.inspect.status import table_status
 from evenkeel.pipeline import steps
 from evenkeel.registry import pruning
@@ -17,6 +18,7 @@ from evenkeel.registry.files.records import Approval
 from evenkeel.registry.forgetting import check_at_rest, forget_names
 from evenkeel.registry.profiles import epoch_plan, newest_profile
 from evenkeel.registry.pruning import prune
+from evenkeel.registry.store import Store
 from evenkeel.registry.verdict import ROLL_BACK, mark, settle
 from evenkeel.table import Table
 from partitioning.errors import FenceError
@@ -183,6 +185,45 @@ def test_a_folder_that_was_removed_half_way_is_removed_next_time(aged: Table) ->
     Path(aged.registry.url, "runs/first/plan.json").unlink()
     age(Path(aged.registry.url, "runs/first"))
     assert prune(aged.registry, SINCE, 0)["runs"] == 3
+
+
+@pytest.mark.parametrize("removed", range(5))
+def test_a_rolled_back_run_that_is_removed_half_way_seems_never_half_moved(
+    aged: Table, monkeypatch: pytest.MonkeyPatch, removed: int
+) -> None:
+    run, folder = aged.registry.run("fourth"), Path(aged.registry.url, "runs/fourth")
+    digest = steps.read_plan(run).digest
+    run.approval.write(Approval(approved=True, by="op", when="2013-01-01T00:00:00Z", digest=digest))
+    run.migration.write(MigrationRecord(digest=digest, epoch=3, tables={}))
+    mark_moving(aged.registry, run)
+    settle(run, digest, 1, ROLL_BACK)
+    mark(run, digest, 1, done=True)
+    age(folder)
+    left = removed
+
+    def killed(path: Path) -> None:
+        nonlocal left
+        if not left:
+            raise RuntimeError("killed")
+        left -= 1
+        path.unlink(missing_ok=True)
+
+    def killed_inside(_: Store, name: str) -> None:
+        """Remove in the worst order: first what says that the run has ended."""
+        files = Path(aged.registry.url, name).glob("*.json")
+        for file in sorted(files, key=lambda f: f.name != "rolled_back.json"):
+            killed(file)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "remove", lambda _, name: killed(Path(aged.registry.url, name)))
+        patch.setattr(Store, "remove_folder", killed_inside)
+        patch.setattr(pruning, "run_names", lambda _: ["first", "second", "third"])
+        patch.setattr(pruning, "NEWEST_RUNS", 3)
+        with pytest.raises(RuntimeError, match="killed"):
+            prune(aged.registry, SINCE, 0)
+    assert find_half_moved(aged.registry, run) is None
+    assert prune(aged.registry, SINCE, 0)["runs"] > 0
+    assert "fourth" not in aged.registry.store.names("runs")
 
 
 def test_a_registry_without_an_epoch_is_left_alone(aged: Table) -> None:
