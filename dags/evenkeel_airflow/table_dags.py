@@ -209,8 +209,8 @@ def carry_out_tasks(spec: TableSpec, file: str, planned: XComArg) -> None:
     arguments = {"--spec": file, "--run": THIS_RUN, "--digest": digest}
     validated = op.ValidatePlan(task_id="validate_plan", spec=file)
     approved = op.Approve(task_id="approve", spec=file)
-    migrated = op.SparkJob(task_id="migrate", job="migrate", arguments=arguments)
-    verified = op.SparkJob(task_id="verify", job="verify", arguments=arguments)
+    migrated = op.PlanJob(task_id="migrate", job="migrate", arguments=arguments)
+    verified = op.PlanJob(task_id="verify", job="verify", arguments=arguments)
     published = tasks.publish.override(outlets=[tasks.asset(spec.table)])(file, spec.table)
     back = op.RollBack(
         task_id="roll_back",

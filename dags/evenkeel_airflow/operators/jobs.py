@@ -14,6 +14,8 @@ from partitioning.errors import DamagedError, EvenkeelError, InputError
 
 #: States of a task that did not start.
 _NOT_STARTED = {None, "skipped", "upstream_failed", "removed"}
+#: Text of a digest that the task plan has not left.
+_NO_DIGEST = "None"
 
 
 class Learn(SparkJob):
@@ -77,7 +79,35 @@ class ApplyWindow(SparkJob):
         super().__init__(job="apply_window", arguments=arguments, **kwargs)
 
 
-class RollBack(SparkJob):
+class PlanJob(SparkJob):
+    """Run a job that takes its run's plan, by the digest that the task plan has left.
+
+    If that task was cleared and has failed, it has left none. Rows that have moved by the plan
+    before still go on, or back.
+    """
+
+    def execute(self, context: Any) -> None:
+        """Find the digest of the plan if it is missing, then run the job."""
+        if self._given().get("--digest", _NO_DIGEST) == _NO_DIGEST and not self._take_half_moved():
+            raise AirflowFailException(
+                "expected the digest of a plan from the task plan, found none, and no row has "
+                "moved: clear plan with all tasks after it"
+            )
+        super().execute(context)
+
+    def _take_half_moved(self) -> bool:
+        """Take the plan by which the run has moved rows; False: it has moved none."""
+        given = self._given()
+        with one_line():
+            digest = _half_moved(given, self.dag_id)
+        if digest is None:
+            return False
+        given["--digest"] = digest
+        self.application_args = [part for pair in given.items() for part in pair]
+        return True
+
+
+class RollBack(PlanJob):
     """Run the job that undoes a failed migration; skip it if no migration started."""
 
     def execute(self, context: Any) -> None:
@@ -87,14 +117,8 @@ class RollBack(SparkJob):
         has stopped its run between two tries, or cleared the tasks before it.
         """
         states = task_states(context["ti"], context["run_id"], self.task_id)
-        if states.get("migrate") in _NOT_STARTED:
-            given = self._given()
-            with one_line():
-                digest = _half_moved(given, self.dag_id)
-            if digest is None:
-                raise AirflowSkipException("nothing has moved")
-            given["--digest"] = digest
-            self.application_args = [part for pair in given.items() for part in pair]
+        if states.get("migrate") in _NOT_STARTED and not self._take_half_moved():
+            raise AirflowSkipException("nothing has moved")
         super().execute(context)
 
 

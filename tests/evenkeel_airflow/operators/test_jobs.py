@@ -16,7 +16,7 @@ from airflow.sdk import DAG
 from evenkeel.inspect.half_moved import mark_moving
 from evenkeel_airflow.airflow_versions import AirflowFailException, AirflowSkipException
 from evenkeel_airflow.operators import ApplyWindow, Approve, Repair, SparkJob, ValidatePlan
-from evenkeel_airflow.operators.jobs import RollBack
+from evenkeel_airflow.operators.jobs import PlanJob, RollBack
 from tests.support.raw_json import write_json
 from tests.support.worlds.shop import Shop
 # isort: on
@@ -76,6 +76,35 @@ def test_a_rollback_runs_where_rows_are_half_moved_whatever_airflow_says_of_migr
     Path(shop.spec).unlink()
     with pytest.raises(AirflowFailException, match="cannot be read"):
         task.execute(context)
+
+
+def test_rows_that_have_moved_go_on_though_their_plan_was_cleared_and_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[str] = []
+    monkeypatch.setattr(SparkJob, "execute", lambda self, _: ran.append(self._given()["--digest"]))
+    shop, run = Shop(tmp_path), "rebalance_words--first"
+    shop.learn(run)
+    folder, digest = shop.registry.run(run), shop.plan(run, force=True)
+
+    def execute(job: str, given: str, kind: type[PlanJob] = PlanJob) -> None:
+        with DAG("rebalance_words"):
+            arguments = {"--spec": shop.spec, "--run": "first", "--digest": given}
+            task = kind(task_id=job, job=job, arguments=arguments)
+        said = {"first": {"migrate": "failed"}}
+        ti = Mock(dag_id="rebalance_words", get_task_states=lambda **_: said)
+        task.execute({"ti": ti, "run_id": "first"})
+
+    for job in ("migrate", "verify"):
+        with pytest.raises(AirflowFailException, match="clear plan with all tasks after it"):
+            execute(job, "None")
+    write_json(folder, "migration.json", {"digest": digest, "epoch": 1, "tables": {}})
+    execute("migrate", "None")
+    execute("verify", "None")
+    execute("roll_back", "None", RollBack)
+    # The job itself refuses another plan than the one that was approved.
+    execute("migrate", "d1")
+    assert ran == [digest, digest, digest, "d1"]
 
 
 @pytest.mark.parametrize(("given", "retries"), [({}, 2), ({"retries": 0}, 0)])
