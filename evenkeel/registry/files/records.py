@@ -224,9 +224,13 @@ class JobError(FileModel):
 
 
 class BootstrapRecord(FileModel):
-    """The folders of the state tables that a bootstrap writes, from before its first write."""
+    """The folders of the state tables that a bootstrap writes, from before its first write.
+
+    It writes this again each minute, with the `time`, until the tables are made.
+    """
 
     state: list[str]
+    time: str | None = None
 
 
 class ReleaseRecord(FileModel):

@@ -9,10 +9,11 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
-from datetime import date
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from datetime import UTC, date, datetime
 from functools import partial
+from threading import Event, Thread
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
@@ -35,6 +36,7 @@ from evenkeel_spark.tables.delta import commits, constraints, filesystem, state
 from evenkeel_spark.tables.delta.preflight import check_tables
 from evenkeel_spark.tables.delta.unfinished_table import (
     MADE_PROPERTY,
+    QUIET,
     check_half_made,
     clear_unfinished,
     first_properties,
@@ -43,13 +45,15 @@ from evenkeel_spark.tables.delta.unfinished_table import (
 from evenkeel_spark.tables.delta.write_session import in_session, own_session
 from evenkeel_spark.windows.first_state import check_made, made_from, rows_until
 from evenkeel_spark.windows.iceberg.making import bootstrap_iceberg
-from partitioning.errors import FenceError, InputError
+from partitioning.errors import EvenkeelError, FenceError, InputError
 from partitioning.strategies.hashing import first_function
 
 #: Delta's errors, beside its conflicts, for the second of two bootstraps at once.
 _SECOND = ("ALREADY_EXISTS", "NON_EMPTY_LOCATION")
 #: Tries of a bootstrap that another one overtakes. The waits between them grow by 0.2 s each.
 BOOTSTRAP_ATTEMPTS = 5
+#: Seconds between two signs of a bootstrap that it is at work. One in ten must reach the registry.
+SIGN_SECONDS = QUIET / 10
 
 
 def bootstrap(spark: SparkSession, table: Table, end: date | None = None) -> bool:
@@ -115,9 +119,8 @@ def _bootstrap(spark: SparkSession, table: Table, end: date | None) -> bool:
         rows = rows_until(events, spec, function, end)
         try:
             table.registry.store.check_exclusive()
-            paths = sorted({*_marked_folders(table), *(spec.state[name].path for name in missing)})
-            table.registry.files.bootstrap.write(BootstrapRecord(state=paths))
-            _create(spark, table, rows, missing, made, end, dict(events.dtypes))
+            with _at_work(table, missing):
+                _create(spark, table, rows, missing, made, end, dict(events.dtypes))
         finally:
             rows.unpersist()
     rule = constraints.fence_rule(spec, function)
@@ -140,6 +143,32 @@ def _marked_folders(table: Table) -> list[str]:
     return [] if found is None else found.state
 
 
+@contextmanager
+def _at_work(table: Table, names: Sequence[str]) -> Iterator[None]:
+    """Write to the registry, each minute, that this bootstrap makes these tables."""
+    ended = Event()
+
+    def tell() -> None:
+        paths = sorted({*_marked_folders(table), *(table.spec.state[name].path for name in names)})
+        record = BootstrapRecord(state=paths, time=datetime.now(UTC).isoformat())
+        table.registry.files.bootstrap.write(record)
+
+    def go_on_telling() -> None:
+        while not ended.wait(SIGN_SECONDS):
+            # The next one may come through.
+            with suppress(EvenkeelError):
+                tell()
+
+    tell()
+    teller = Thread(target=go_on_telling, name="at work", daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        teller.join()
+
+
 def _there(spark: SparkSession, table: Table, name: str) -> bool:
     """Return whether a bootstrap of this spec has made the table.
 
@@ -149,7 +178,13 @@ def _there(spark: SparkSession, table: Table, name: str) -> bool:
     spec, path = table.spec, table.spec.state[name].path
     if not filesystem.occupied(spark, path):
         return False
-    if path in _marked_folders(table) and clear_unfinished(spark, path, rows=True):
+    begun = table.registry.files.bootstrap.find()
+    told = (
+        0.0
+        if begun is None or begun.time is None
+        else datetime.fromisoformat(begun.time).timestamp()
+    )
+    if path in _marked_folders(table) and clear_unfinished(spark, path, rows=True, at_work=told):
         say(f"{name}: an earlier bootstrap was broken off while it wrote. Writing the table again")
         return False
     found = state.check_owner(spark, path, spec.table)

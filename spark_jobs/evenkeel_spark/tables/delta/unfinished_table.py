@@ -98,13 +98,17 @@ def _refuse_others(spark: SparkSession, path: str, known: Collection[str]) -> No
         )
 
 
-def clear_unfinished(spark: SparkSession, path: str, rows: bool, dry_run: bool = False) -> bool:
+def clear_unfinished(
+    spark: SparkSession, path: str, rows: bool, dry_run: bool = False, at_work: float = 0
+) -> bool:
     """Remove what a first write that was broken off has left in a folder, and nothing else.
 
     Parameters
     ----------
     rows : the write had rows
     dry_run : remove nothing
+    at_work : when its job has last said that it is at work, in seconds since 1970. On an object
+        store a file is seen only when its task ends
 
     Returns
     -------
@@ -118,7 +122,7 @@ def clear_unfinished(spark: SparkSession, path: str, rows: bool, dry_run: bool =
         return False
     if (written := filesystem.unfinished(spark, path, rows)) is None:
         return False
-    if (wait := math.ceil(written + QUIET - time.time())) > 0:
+    if (wait := math.ceil(max(written, at_work) + QUIET - time.time())) > 0:
         raise FenceError(
             "another job is making a table here, or was broken off just now",
             path,
