@@ -92,13 +92,13 @@ def plan_rollback(spec_path: str, run_id: str, to_epoch: int, *, dry_run: bool =
     FenceError : as for `plan`
     """
     spec, registry, run = open_run(spec_path, run_id)
-    epoch, profile, tables, _ = _read_profile(registry, run)
+    epoch, profile, tables, row = _read_profile(registry, run)
     if to_epoch == epoch.number:
         raise InputError(
             f"epoch {to_epoch} is the current one", spec.registry, "Name an earlier one"
         )
     target = registry.epoch(to_epoch)
-    made = plan_back(spec, epoch, profile, target, tables)
+    made = plan_back(spec, epoch, profile, target, tables, row)
     digest = _write_plan(registry, run, made, profile, requested_throttling(spec, Params()))
     run.params.write(ParamsRecord(to_epoch=to_epoch, dry_run=dry_run))
     return digest

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from evenkeel.quality.budgets import plan_budget
 from evenkeel.registry.epochs import Epoch, Registry
@@ -70,13 +71,7 @@ def plan_next(
     InputError : an unknown strategy or option, impossible channels, or a profile that was
         learned before the spec allowed splitting
     """
-    split = spec.split
-    if split is not None and (row is None or row.name != split.by):
-        raise InputError(
-            f"the profile was learned without column {split.by!r}, by which the spec splits keys",
-            spec.registry,
-            "Learn again: start a new run",
-        )
+    split, row = spec.split, _split_column(spec, row)
     strategy = params.strategy or spec.strategy
     channels = channels_for(spec, epoch, registry, params)
     return make_plan(
@@ -90,9 +85,23 @@ def plan_next(
         max_imbalance=aim_of(spec, params, profile, epoch.function, channels),
         budget=plan_budget(spec.budget if params.budget is None else params.budget),
         tables=tables,
-        row=row if split is not None else None,
+        row=row,
         **(split.limits if split else {}) | ({} if worth is None else {"worth": worth}),
     )
+
+
+def _split_column(spec: TableSpec, row: KeyColumn | None) -> KeyColumn | None:
+    """Return the learned column by which the spec splits keys; None: it splits none."""
+    if spec.split is None:
+        return None
+    if row is None or row.name != spec.split.by:
+        raise InputError(
+            f"the profile was learned without column {spec.split.by!r}, by which the spec splits "
+            "keys",
+            spec.registry,
+            "Learn again: start a new run",
+        )
+    return row
 
 
 def plan_back(
@@ -101,24 +110,34 @@ def plan_back(
     profile: Profile,
     target: Epoch,
     tables: Mapping[str, int],
+    row: KeyColumn | None = None,
 ) -> Plan:
     """Plan a new epoch that puts every key where an earlier epoch had it.
 
+    Parameters
+    ----------
+    row : column by which keys may be split, as it was learned. The column of that epoch may have
+        another name or type, and events would lack it
+
     Raises
     ------
-    InputError : that epoch splits keys, and the spec no longer allows it
+    InputError : that epoch splits keys, and the spec no longer allows it, or the profile was
+        learned before it did
     """
-    if len(target.function.split) and spec.split is None:
-        raise InputError(
-            f"epoch {target.number} splits keys, and the spec does not allow it",
-            spec.registry,
-            "Set `split`, or name another epoch",
-        )
+    function = target.function
+    if len(function.split):
+        if (row := _split_column(spec, row)) is None:
+            raise InputError(
+                f"epoch {target.number} splits keys, and the spec does not allow it",
+                spec.registry,
+                "Set `split`, or name another epoch",
+            )
+        function = replace(function, row=row)
     return plan_for(
         spec.table,
         profile,
         epoch.function,
-        target.function,
+        function,
         tables=tables,
         reason=f"back to epoch {target.number}",
     )

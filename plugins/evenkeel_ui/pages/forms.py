@@ -178,7 +178,8 @@ def _back_preview(found: Table, target: Epoch, missing: list[str]) -> dict[str, 
     registry = found.registry
     try:
         learned = newest_profile(registry)
-        plan = plan_back(found.spec, registry.current(), learned.profile, target, learned.tables)
+        profile, tables, row = learned.profile, learned.tables, learned.row
+        plan = plan_back(found.spec, registry.current(), profile, target, tables, row)
         return _shown(found, plan, learned, requested_throttling(found.spec, Params()), missing)
     except EvenkeelError as error:
         missing.append(str(error))

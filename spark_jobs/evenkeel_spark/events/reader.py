@@ -61,18 +61,21 @@ def read_events(
     row = function.row if function is not None and len(function.split) else None
     if row is not None:
         wanted.setdefault(row.name, "split.by")
+    other = (
+        f"To split keys by another column: set split.by, and run rebalance_{spec.table} by force"
+    )
     if missing := [f"{c!r} ({field})" for c, field in wanted.items() if c not in events.columns]:
         raise InputError(
             f"there is no column {', '.join(missing)}",
             source.path,
-            f"Its columns: {', '.join(events.columns[:40])}",
+            f"Its columns: {', '.join(events.columns[:40])}{'' if row is None else f'. {other}'}",
         )
     _check_types(events, spec)
     if row is not None and (kind := events.schema[row.name].dataType.simpleString()) != row.type:
         raise InputError(
             f"column {row.name!r} is {kind}, keys are split by it as {row.type}",
             source.path,
-            "Convert the input, so that a window that is applied again is split as before",
+            f"Convert the input, so that a window is split as before. {other}",
         )
     return events.select(*(col(c) for c in wanted))
 

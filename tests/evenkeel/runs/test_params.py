@@ -15,6 +15,7 @@ from evenkeel.runs.params import channels_for, throttle_for
 from evenkeel.spec.loading import load_spec
 from evenkeel.spec.run_params import Params
 from partitioning.errors import DamagedError, InputError
+from partitioning.function.function import KeyColumn
 from partitioning.function.hashing import key_hash
 from partitioning.workload.profile import profile_of_keys
 from tests.support.raw_json import read_json, write_json
@@ -166,6 +167,41 @@ def test_what_a_baseline_made_before_stays_readable(shop: Shop, name: str) -> No
     assert steps.publish(shop.spec, "back") == 3
     placed = [shop.registry.epoch(n).function.slots for n in (1, 3)]
     np.testing.assert_array_equal(*placed)
+
+
+def test_going_back_to_split_keys_splits_them_by_the_column_of_now(shop: Shop) -> None:
+    """Windows could not be routed by a column that the input has no more."""
+    load = np.append(1e4, np.full(300, 30.0))
+    hashes = key_hash([[f"word {i}" for i in range(301)]], ["string"])
+    hot = profile_of_keys(KEY, hashes, load, 64, state=np.full(301, 50.0), threshold=100)
+
+    def learn(run: str, name: str, kind: str) -> None:
+        shop.learn(run, hot)
+        known = read_json(shop.registry.run(run), "profile.json")
+        row = {"name": name, "type": kind}
+        write_json(shop.registry.run(run), "profile.json", {**known, "row": row})
+
+    shop.respec(split={"by": "id"})
+    learn("r", "id", "bigint")
+    shop.plan("r", force=True)
+    shop.verified("r")
+    assert steps.publish(shop.spec, "r") == 1
+    shop.respec(split={"by": "order"})
+    learn("next", "order", "int")
+    shop.plan("next", force=True, channels=5)
+    shop.verified("next")
+    assert steps.publish(shop.spec, "next") == 2
+    learn("before", "id", "bigint")
+    with pytest.raises(InputError, match="learned without column 'order'.* Learn again"):
+        steps.plan_rollback(shop.spec, "before", 1)
+    learn("back", "order", "int")
+    steps.plan_rollback(shop.spec, "back", 1)
+    shop.verified("back")
+    assert steps.publish(shop.spec, "back") == 3
+    first, last = (shop.registry.epoch(n).function for n in (1, 3))
+    assert first.row == KeyColumn("id", "bigint") and last.row == KeyColumn("order", "int")
+    assert len(first.split) and (first.split.keys == last.split.keys).all()
+    assert (first.split.channels == last.split.channels).all()
 
 
 def test_channels_asked_for_stay_until_the_spec_is_edited(shop: Shop) -> None:
