@@ -1,24 +1,63 @@
 """The example specs are right and make tables, and their README lists each.
 
-The spec on S3 makes its table in tests/project/pages/test_how_to.py, where a reader's shell is.
+They are tried by the console, too, in a reader's installation.
 """
 
 import re
-from datetime import date, datetime, timedelta
+import shutil
+from datetime import date, timedelta
 
-import numpy as np
 import pandas as pd
 import pytest
+import yaml
 
 from evenkeel.runs.planning import plan_next
 from evenkeel.spec.loading import load_spec
 from evenkeel.spec.run_params import Params
 from evenkeel.table import Table
+from examples import made_up as script
 from partitioning.function.function import KeyColumn
 from partitioning.function.hashing import key_hash
+from tests.support.docs.reader import HOW_TO, free_port
+from tests.support.docs.steps import run
 from tests.support.wheel import ROOT
 
 SPECS = sorted((ROOT / "examples").glob("*.yaml"))
+
+#: After the store and the Spark of the page on S3: examples/s3.yaml, as it stands.
+EXAMPLE_ON_S3 = """
+```python
+# events.py
+import pandas as pd
+
+days = pd.date_range("2026-01-01", periods=14).date
+sales = pd.DataFrame({"product": ["teapot", "kettle"] * 7, "quantity": range(14), "day": days})
+sales.to_parquet("s3://lake/sales/part-0.parquet")
+```
+```python
+# read.py
+from pyspark.sql import SparkSession
+import evenkeel
+
+rows = evenkeel.open_table("s3").state("sales", spark=SparkSession.builder.getOrCreate())
+print(sorted(map(tuple, rows.select("product", "units").collect())))
+```
+```sh
+python events.py
+export EVENKEEL_TABLES=$PWD
+evenkeel job bootstrap --spec s3.yaml --end 2026-01-15
+spark-submit read.py
+python -c "import s3fs; print(s3fs.S3FileSystem().ls('lake/evenkeel/sales/epochs'))"
+kill $(jobs -p)
+```
+```text
+[('kettle', 49), ('teapot', 42)]
+['lake/evenkeel/sales/epochs/00000000']
+```
+"""
+#: Examples but that on S3.
+EXAMPLES = ("dimension", "many_rows_a_key", "sales_daily", "sessions_streaming", "split_key")
+EXAMPLES += ("thousand_channels",)
 
 
 @pytest.mark.parametrize("file", SPECS, ids=lambda file: file.stem)
@@ -35,37 +74,12 @@ FOLDS = {
 MADE = ["dimension", "sales_daily", "sessions_streaming", "split_key", "thousand_channels"]
 
 
-def made_up(spec, count=2000):
-    """Events of a week with the columns that a spec names; the first key has half of them."""
-    rng = np.random.default_rng(3)
-    keys = np.where(rng.random(count) < 0.5, 0, rng.integers(1, 200, count))
-    frame = pd.DataFrame({name: [f"{name} {k}" for k in keys] for name in spec.key})
-    days = np.sort(rng.integers(0, 7, count))
-    # No two events at one time, so that a key has one last event.
-    seconds = days * 86_400 + np.arange(count)
-    times = [datetime(2026, 1, 1) + timedelta(seconds=int(s)) for s in seconds]
-    frame[spec.input.time] = [t.date() for t in times] if spec.input.time == "day" else times
-    columns = [c for state in spec.state.values() for c in state.columns.values()]
-    for name in sorted({c.of for c in columns if c.of} - {*frame}):
-        frame[name] = rng.integers(1, 100, count)
-    for name in {c.of for c in columns if c.merge == "copy"}:
-        frame[name] = [f"{name} of {k}" for k in keys]
-    if spec.split is not None:
-        frame[spec.split.by] = [f"id {i}" for i in range(count)]
-    return frame
-
-
 def example(name, folder):
-    """The table of an example whose lake is a folder."""
+    """The table of an example whose lake is a folder, its spec as it stands, and its events."""
     file = folder / f"{name}.yaml"
     file.write_text((ROOT / "examples" / file.name).read_text().replace("/data/", f"{folder}/"))
-    return Table(load_spec(file))
-
-
-def write(spark, events, spec):
-    """Write events where a spec reads them."""
-    rows = spark.createDataFrame(events)
-    rows.write.format(spec.input.format).save(spec.input.path)
+    given = yaml.safe_load(file.read_text())
+    return Table(load_spec(file)), given, script.made_up(given)
 
 
 @pytest.mark.slow
@@ -75,9 +89,8 @@ def test_an_example_makes_its_tables(name, spark, tmp_path):
     from evenkeel_spark.jobs.bootstrap import bootstrap
     from evenkeel_spark.jobs.learn import learn
 
-    table = example(name, tmp_path)
-    events = made_up(table.spec)
-    write(spark, events, table.spec)
+    table, given, events = example(name, tmp_path)
+    script.write(spark, given, events)
     end = FIRST + timedelta(days=7)
     assert bootstrap(spark, table, end)
     grouped = events.groupby(table.spec.key)
@@ -106,14 +119,9 @@ def test_the_example_of_a_teams_own_tables_adopts_them(spark, tmp_path):
     from evenkeel_spark.adoption.adopt import adopt
     from evenkeel_spark.jobs.learn import learn
 
-    table = example("many_rows_a_key", tmp_path)
-    orders = made_up(table.spec)
-    orders["day"] = orders["ordered_at"].dt.date
-    orders["amount"] = np.where(orders["customer"] == "customer 0", 9.0, 1.0)
-    write(spark, orders, table.spec)
-    profiles = orders.groupby("customer", as_index=False).agg(since=("day", "min"))
-    rows = spark.createDataFrame(profiles)
-    rows.write.format("delta").save(table.spec.state["profiles"].path)
+    table, given, orders = example("many_rows_a_key", tmp_path)
+    script.write(spark, given, orders)
+    profiles = orders.groupby("customer", as_index=False).agg(since=("ordered_at", "min"))
     adopt(spark, table)
     for name, before in (("orders", orders), ("profiles", profiles)):
         path = table.spec.state[name].path
@@ -133,9 +141,8 @@ def test_the_example_of_a_stream_meets_a_hot_user_in_a_stream(spark, tmp_path):
     from evenkeel_spark.jobs.bootstrap import bootstrap
     from evenkeel_spark.watching.streaming import stream
 
-    table = example("sessions_streaming", tmp_path)
-    events = made_up(table.spec)
-    write(spark, events, table.spec)
+    table, given, events = example("sessions_streaming", tmp_path)
+    script.write(spark, given, events)
     bootstrap(spark, table, FIRST + timedelta(days=7))
     before = clicks_of(table)
     for batch in range(1, 4):
@@ -158,6 +165,33 @@ def clicks_of(table):
     """Clicks of each user in the state."""
     found = table.state("sessions").select("user_id", "clicks").collect()
     return {row["user_id"]: row["clicks"] for row in found}
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.timeout(2400)
+def test_the_example_on_s3_makes_its_table(reader, tmp_path):
+    page, example = HOW_TO / "first-table-s3.md", tmp_path / "example.md"
+    example.write_text(page.read_text().split("\n## 3. ")[0] + EXAMPLE_ON_S3)
+    shutil.copy(ROOT / "examples" / "s3.yaml", tmp_path)
+    run(example, tmp_path, {**reader.shell, "PORT": free_port()})
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.timeout(2400)
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_is_tried_as_its_page_says(name, reader, tmp_path):
+    folder = ROOT / "examples"
+    text = (folder / "README.md").read_text()
+    if name == "many_rows_a_key":
+        made, instead = r"^evenkeel job bootstrap .*$", f"evenkeel adopt {name}"
+        assert f"`{instead}`" in text
+        text, lines = re.subn(made, instead, text, flags=re.M)
+        assert lines == 1
+    page = tmp_path / "page.md"
+    page.write_text(text)
+    run(page, tmp_path, {**reader.shell, "EXAMPLES": str(folder), "NAME": name})
 
 
 def test_the_readme_lists_each_example():

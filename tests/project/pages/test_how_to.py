@@ -11,7 +11,7 @@ import pytest
 import evenkeel
 from evenkeel.spec.loading import load_spec
 from tests.support.docs.promql import fires, rules
-from tests.support.docs.reader import HOW_TO, Reader, free_port
+from tests.support.docs.reader import HOW_TO, free_port
 from tests.support.docs.steps import blocks, expected, file_of, missing, not_run, run
 from tests.support.wheel import ROOT, build_wheel
 from tests.support.worlds.old_registry import ARCHIVE as OLD_REGISTRY
@@ -61,47 +61,11 @@ evenkeel epochs trips
 │ 0 ...
 ```
 """  # noqa: E501
-#: After the store and the Spark of the page on S3: examples/s3.yaml, as it stands.
-EXAMPLE_ON_S3 = """
-```python
-# events.py
-import pandas as pd
-
-days = pd.date_range("2026-01-01", periods=14).date
-sales = pd.DataFrame({"product": ["teapot", "kettle"] * 7, "quantity": range(14), "day": days})
-sales.to_parquet("s3://lake/sales/part-0.parquet")
-```
-```python
-# read.py
-from pyspark.sql import SparkSession
-import evenkeel
-
-rows = evenkeel.open_table("s3").state("sales", spark=SparkSession.builder.getOrCreate())
-print(sorted(map(tuple, rows.select("product", "units").collect())))
-```
-```sh
-python events.py
-export EVENKEEL_TABLES=$PWD
-evenkeel job bootstrap --spec s3.yaml --end 2026-01-15
-spark-submit read.py
-python -c "import s3fs; print(s3fs.S3FileSystem().ls('lake/evenkeel/sales/epochs'))"
-kill $(jobs -p)
-```
-```text
-[('kettle', 49), ('teapot', 42)]
-['lake/evenkeel/sales/epochs/00000000']
-```
-"""
 #: Seconds of the clock in which a table of a newcomer's own is rebalanced, installation included;
 #: and the file that tells that it is.
 FIRST_TABLE, REBALANCED = 1800, "lake/evenkeel/epochs/00000001/epoch.json"
 
 pytestmark = pytest.mark.timeout(2400)
-
-
-@pytest.fixture(scope="module")
-def reader(tmp_path_factory):
-    return Reader.in_folder(tmp_path_factory.mktemp("made"))
 
 
 @pytest.mark.slow
@@ -217,15 +181,6 @@ def test_each_fence_of_a_page_is_run_or_named_here(tmp_path):
         "```python\n# a.py\n1\n```\n```python\n2\n```\n```sh\n3\n```\n```text\n4\n```\n"
     )
     assert not_run(page) == ["2"]
-
-
-@pytest.mark.slow
-@pytest.mark.spark
-def test_the_example_on_s3_makes_its_table(reader, tmp_path):
-    page, example = HOW_TO / "first-table-s3.md", tmp_path / "example.md"
-    example.write_text(page.read_text().split("\n## 3. ")[0] + EXAMPLE_ON_S3)
-    shutil.copy(ROOT / "examples" / "s3.yaml", tmp_path)
-    run(example, tmp_path, {**reader.shell, "PORT": free_port()})
 
 
 @pytest.mark.slow

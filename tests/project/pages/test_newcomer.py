@@ -109,7 +109,8 @@ def test_the_flights_end_as_the_readme_shows(tmp_path: Path) -> None:
     assert [cell for cell in made[-1] if cell] == rows[-1].split()[: len(columns) - 1]
 
 
-def test_a_table_of_ones_own_is_made_and_written_to(tmp_path: Path) -> None:
+@pytest.mark.airflow
+def test_a_table_of_ones_own_is_made_written_to_and_rebalanced(tmp_path: Path) -> None:
     jobs = re.findall(r"(\.venv/bin/evenkeel job (?:bootstrap|apply_window) --spec[^`]*)`", TEXT)
     assert len(jobs) == 2
     spec, data = tmp_path / "tables" / "sales.yaml", tmp_path / "lake" / "sales"
@@ -146,6 +147,25 @@ def test_a_table_of_ones_own_is_made_and_written_to(tmp_path: Path) -> None:
     assert owners == dict(zip(owners, table.epoch().lookup([*owners]).tolist(), strict=True))
     assert told["tasks"] == 16
     assert told["written"] == {**held, "product 0": held["product 0"] + 3, "teapot": 5}
+    # Its first rebalance, in an Airflow whose DAG file has the README's line.
+    (line,) = re.findall(r"`(from evenkeel_airflow import [^`]+)`", TEXT)
+    (command,) = re.findall(r"`(airflow dags test [^`]+)`", TEXT)
+    (tmp_path / "dags").mkdir()
+    (tmp_path / "dags" / "tables.py").write_text(f"# A DAG file.\n{line}\n")
+    airflow = {
+        "AIRFLOW_HOME": f"{tmp_path}/airflow",
+        "AIRFLOW__CORE__DAGS_FOLDER": f"{tmp_path}/dags",
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps(
+            {"conn_type": "spark", "host": "local[2]", "extra": {"deploy-mode": "client"}}
+        ),
+        "EVENKEEL_TABLES": f"{tmp_path}/tables",
+    }
+    steps = (own_shell, "export PATH=$PWD/.venv/bin:$PATH", "airflow db migrate", command)
+    run("bash", "-ec", "\n".join(steps), folder=tmp_path, **airflow)
+    assert table.registry.numbers() == [0, 1]
+    after = Table(load_spec(spec)).state("sales").toPandas()
+    assert dict(zip(after["product"], after["units"], strict=True)) == told["written"]
 
 
 def test_jobs_and_console_need_no_airflow() -> None:
