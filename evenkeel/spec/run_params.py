@@ -64,7 +64,10 @@ class Params(BaseModel):
         "Use it after late rows.",
     )
     budget: int | None = Field(
-        None, ge=0, title="Budget in bytes", description="Bytes of state that may move, at most."
+        None,
+        ge=0,
+        title="Budget in bytes",
+        description="Bytes that the run may write to move state, at most.",
     )
     batch: int | None = Field(
         None, ge=1, title="Bytes per commit", description="Bytes of state that one commit moves."

@@ -10,7 +10,7 @@ from evenkeel_airflow.provider import get_provider_info
 from evenkeel_spark.iceberg.adopt import UPDATES_WELL
 from evenkeel_spark.migration.placement import REPAIRING
 from evenkeel_spark.tables.delta.constraints import epoch_name, moving_name
-from evenkeel_spark.windows.iceberg.merging import MERGES_WELL
+from evenkeel_spark.windows.iceberg.making import FIRST
 from setup.docs.reference.markdown import code, constants, page, sources, table
 
 #: Variables of other programs that Evenkeel reads, too.
@@ -30,8 +30,8 @@ _CONSTRAINTS = {
     "puts them; while a step writes alone, where one does.",
     REPAIRING: "The table is under repair. No job moves rows or adds a window.",
 }
-#: Properties of Iceberg tables; `write.merge` is for state that Evenkeel makes.
-_ICEBERG = {**UPDATES_WELL, **MERGES_WELL}
+#: Which jobs set a property of Iceberg tables, if not bootstrap alone.
+_SET_BY = dict.fromkeys(UPDATES_WELL, "bootstrap, adopt")
 #: Tests alone set it.
 _OF_TESTS = {"EVENKEEL_CRASH_AT"}
 _PROPERTY = r"evenkeel\.(?!render)\w+|delta\.[a-zA-Z.]*[a-zA-Z]"
@@ -65,7 +65,10 @@ def page_text() -> str:
         "They have no constraints. The column `slot_N` says which epoch they are under. Rows move "
         "on branches whose names begin with `evenkeel_`, and summaries of snapshots have entries "
         "that begin with `evenkeel.`. Evenkeel sets these properties:",
-        table(["property", "value"], [[code(n), code(v)] for n, v in sorted(_ICEBERG.items())]),
+        table(
+            ["property", "value", "set by"],
+            [[code(n), code(v), _SET_BY.get(n, "bootstrap")] for n, v in sorted(FIRST.items())],
+        ),
     )
 
 

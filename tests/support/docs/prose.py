@@ -24,7 +24,7 @@ ALLOWED = Path(__file__).with_name("prose_allowed.txt")
 LONGEST = 30
 #: Spaces in a cell of a table from which on it is read as a sentence.
 CELL = 5
-#: Words on average over all sentences of the docs, at most.
+#: Words on average over all sentences of a page, at most.
 MEAN = 20.0
 _OPENINGS = re.compile(r"(Of|What|That|Where|Whoever|Whatever|Such as) [a-z]")
 _OLD = re.compile(r"\b(anew|whoever|thereof|whereof|foretold|foretell|foretells|lest|shall)\b")
@@ -246,9 +246,10 @@ def main(arguments: list[str]) -> int:
         listed &= wrong_sentences(every).keys()
         ALLOWED.write_text("".join(f"{line}\n" for line in sorted(listed)))
     found = problems(every, listed)
-    mean = sum(s.words for s in docs) / max(len(docs), 1)
-    if mean > MEAN:
-        found.append(f"docs: {mean:.1f} words a sentence on average, at most {MEAN:g} are allowed")
+    pages = {file: [s.words for s in docs if s.file == file] for file in {s.file for s in docs}}
+    for file, words in pages.items():
+        if (mean := sum(words) / len(words)) > MEAN:
+            found.append(f"{file}: {mean:.1f} words a sentence, at most {MEAN:g} on average")
     for line in sorted(found):
         print(line)
     return 1 if found else 0

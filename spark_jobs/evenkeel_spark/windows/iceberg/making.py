@@ -37,7 +37,7 @@ from partitioning.errors import DamagedError, InputError
 from partitioning.strategies.hashing import first_function
 
 #: A table of format 3 has deletion vectors, so that a move writes no row that stays.
-_FIRST = {"format-version": "3", "write.update.mode": "merge-on-read", **MERGES_WELL}
+FIRST = {"format-version": "3", "write.update.mode": "merge-on-read", **MERGES_WELL}
 #: Types of a key that Iceberg keeps under another name. The key's type is part of the function.
 _NOT_KEPT = ("tinyint", "smallint")
 
@@ -72,7 +72,7 @@ def bootstrap_iceberg(spark: SparkSession, table: Table, end: date | None) -> bo
             for name in missing:
                 say(f"{name}: writing")
                 properties = {
-                    **_FIRST,
+                    **FIRST,
                     TABLE_PROPERTY: spec.table,
                     SLOTS_PROPERTY: str(spec.slots),
                     REGISTRY_PROPERTY: table.registry.url,
