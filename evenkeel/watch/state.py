@@ -114,6 +114,10 @@ class WatchState:
         """
         if batch.number <= self.watch.last:
             return self, self, {}
+        if len(batch.loads) != len(self.backlog):
+            # Measured by an epoch of other channels: it tells nothing of these.
+            passed = replace(self, watch=replace(self.watch, last=batch.number))
+            return passed, passed, {}
         open_, speed_of = function.capacities > 0, speeds(function)
         totals = [float(loads.sum()) for loads, _ in self.watch.sample.batches]
         usual = float(np.mean([*totals, batch.loads.sum()])) / int(open_.sum()) or 1.0

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 import numpy as np
 from pyspark.sql import Column, DataFrame, SparkSession
 
+from evenkeel.inspect.half_moved import find_half_moved
 from evenkeel.registry.epochs import Epoch
 from evenkeel.registry.files.records import ProfileRecord, SplitColumn
 from evenkeel.registry.files.run_files import RunFiles
@@ -95,12 +96,12 @@ def evaluate(
             # A decision that this run has left, and that a later look has forgotten.
             left = folder.learned.find() if folder.watch_decision.exists() else None
             if left is not None and left.epoch == current.number:
-                _remove_decision(folder)
+                _remove_decision(table, folder)
             known = replace(known, outcome="no new micro-batch")
             write(registry, known)
             say(known.outcome)
             return None
-        _remove_decision(folder)
+        _remove_decision(table, folder)
         limits = _limits(table, now)
         for past in batches[:-1]:
             known, *_ = known.folded(
@@ -116,12 +117,14 @@ def evaluate(
     return known.decided
 
 
-def _remove_decision(folder: RunFiles) -> None:
-    """Remove what a look has left in a run.
+def _remove_decision(table: Table, folder: RunFiles) -> None:
+    """Remove what a look has left in a run, unless rows have moved by it: the run must end.
 
     The watch's decision goes last, and is written first: without it, a profile would pass for a
     window's.
     """
+    if find_half_moved(table.registry, folder) is not None:
+        return
     folder.decision.remove()
     folder.learned.remove()
     folder.profile.remove()

@@ -11,6 +11,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from evenkeel.inspect.half_moved import find_half_moved
 from evenkeel.pipeline import approval, steps
 from evenkeel.table import Table
 from evenkeel_spark.events import csv_files
@@ -42,17 +43,20 @@ def carry_out(spark: SparkSession, table: Table, spec: str, run: str) -> int | N
     Returns
     -------
     Number of the epoch published; None: it was not carried out, and a progress line says why.
+
+    Raises
+    ------
+    FenceError : rows have moved, and the plan does not go with the spec as it is now
+    DamagedError : nobody knows whether rows have moved
+    UnreachableError : a store is down
     """
     migration: Migration | None = None
+    # One that was killed goes on by its own plan, whatever the spec says by now.
+    begun = find_half_moved(table.registry, table.registry.run(run))
     try:
-        digest = steps.plan_watch(spec, run)
+        digest = _approved(spec, run) if begun is None else begun.digest
         if digest is None:
             return None
-        steps.validate_plan(spec, run)
-        if (asked := approval.request(spec, run)) is not None:
-            say(f"not carried out, because a stream can ask nobody for approval: {asked.subject}")
-            return None
-        approval.record(spec, run, True, "the spec's limit", f"{datetime.now(UTC):%FT%T%z}")
         migration = approved_migration(table, run, digest)
         try:
             migrate(spark, migration)
@@ -69,6 +73,9 @@ def carry_out(spark: SparkSession, table: Table, spec: str, run: str) -> int | N
         raise
     except (EvenkeelError, *CONFLICTS) as error:
         why = " ".join(str(error).split())
+        if migration is None and begun is not None:
+            # Rows have moved. To pass the micro-batch over would leave them half-way.
+            raise
         # The epoch is in force if its summary fails, and if the rollback had to publish it.
         if migration is None or not published(migration):
             say(f"not carried out: {why}")
@@ -78,6 +85,19 @@ def carry_out(spark: SparkSession, table: Table, spec: str, run: str) -> int | N
         return number
     say(f"epoch {number} is published")
     return number
+
+
+def _approved(spec: str, run: str) -> str | None:
+    """Plan and gate, and return the digest of a plan that needs no person's approval."""
+    digest = steps.plan_watch(spec, run)
+    if digest is None:
+        return None
+    steps.validate_plan(spec, run)
+    if (asked := approval.request(spec, run)) is not None:
+        say(f"not carried out, because a stream can ask nobody for approval: {asked.subject}")
+        return None
+    approval.record(spec, run, True, "the spec's limit", f"{datetime.now(UTC):%FT%T%z}")
+    return digest
 
 
 def meet(
@@ -112,7 +132,8 @@ def meet(
     check_own_jvm(spark)
     run, moment = f"watch-{query}-{number}", moment or datetime.now(UTC)
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    if evaluate(spark, table, batch, F.lit(number), run, f"stream {query}", moment):
+    decided = evaluate(spark, table, batch, F.lit(number), run, f"stream {query}", moment)
+    if decided or find_half_moved(table.registry, table.registry.run(run)):
         carry_out(spark, table, spec, run)
     else:
         # A kill right after publishing may have left the epoch without the run's files.

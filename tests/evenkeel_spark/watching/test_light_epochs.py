@@ -28,6 +28,7 @@ from evenkeel_spark.tables.delta import constraints
 from evenkeel_spark.watching.micro_batch import measure_batch
 from evenkeel_spark.watching.streaming import carry_out
 from partitioning.errors import DamagedError
+from partitioning.function.function import Channel
 from partitioning.function.hashing import Hashes, key_hash
 from partitioning.workload.profile import Floats, Sketch
 from tests.conftest import FIRST_DAY
@@ -160,13 +161,15 @@ def test_a_key_turns_hot_is_split_and_handed_back(
     assert live.known.settled(live.table.epoch(), "w25", live.watching).watch.spread == {}
 
 
+@pytest.mark.parametrize("more", [0, 1])
 def test_what_an_older_epoch_has_routed_tells_nothing(
-    spark: SparkSession, live: Live, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, live: Live, monkeypatch: pytest.MonkeyPatch, more: int
 ) -> None:
     def overtaken(*given: Any) -> Any:
         """Somebody publishes while a micro-batch is measured."""
         found, epoch = measure_batch(*given), live.table.epoch()
-        moved = replace(epoch.function, epoch=1, parent=epoch.function.digest)
+        channels = (*epoch.function.channels, *[Channel("new")] * more)
+        moved = replace(epoch.function, epoch=1, parent=epoch.function.digest, channels=channels)
         live.table.registry.publish(moved, epoch.tables, "another's plan")
         return found
 

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from evenkeel.pipeline import steps
 from evenkeel.pipeline.publish import publish_checked
 from evenkeel.registry.epochs import Epoch
+from evenkeel.registry.files.migration_records import MigrationRecord
 from evenkeel_spark.tables.delta import constraints
 from partitioning.errors import DamagedError
 from partitioning.watch.mitigation import Mitigation
@@ -29,7 +30,12 @@ def test_a_look_without_events_says_so_and_what_it_forgets_is_not_carried_out(
     assert live.look(spark, 2)
     assert not live.look(spark, 3)
     assert live.known.outcome == "no new micro-batch"
-    # The first run is cleared from its first task.
+    # The first run is cleared from its first task. If it has moved rows, it must still end.
+    run = live.table.registry.run("w2")
+    run.migration.write(MigrationRecord(digest="d2", epoch=1, tables={}))
+    assert not live.look(spark, 2)
+    assert run.watch_decision.exists() and run.profile.exists()
+    run.migration.remove()
     assert not live.look(spark, 2)
     assert steps.plan_watch(live.spec_path, "w2") is None
 

@@ -13,6 +13,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from evenkeel.inspect.half_moved import find_half_moved
 from evenkeel.registry.store_errors import StoreError
 from evenkeel_spark.jobs.watch import main
 from evenkeel_spark.watching.micro_batch import measure_batch, since
@@ -60,6 +61,34 @@ def test_the_watch_of_a_stream(
     (measured,) = measure_batch(events, spec, function, F.lit(4))
     assert measured.loads.tolist() == live.loads(spark, 4)
     assert sorted(measured.loads.tolist()) == [FAIR] * (CHANNELS - 1) + [5 * FAIR]
+
+
+def test_a_stream_that_was_killed_ends_its_move_whatever_the_spec_says_by_now(
+    spark: SparkSession, live: Live, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    live.batch(2, 4.0).batch(3, 4.0)
+    job = ["--spec", live.spec_path, "--stream", "--available-now", "--files", "1"]
+    job += ["--checkpoint", str(live.folder / "checkpoint")]
+
+    def killed(*given: Any) -> None:
+        raise RuntimeError("killed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("evenkeel_spark.watching.streaming.verify", killed)
+        with pytest.raises(StreamingQueryException):
+            main(job)
+    (run,) = live.table.registry.files.moving_runs()
+    state = live.table.spec.state["totals"].model_dump(exclude_unset=True)
+    # A plan for other state tables goes neither forward nor back: the stream says so, and waits.
+    live.respec(state={"renamed": state})
+    assert main(job) == 2
+    assert "Set the state tables of the spec back" in capsys.readouterr().err
+    assert live.table.epoch().number == 0
+    # A new plan would have to be approved. This one passed before its rows moved.
+    live.respec(state={"totals": state}, approve_over=0)
+    assert main(job) == 0
+    assert live.table.epoch().number == 1 and live.known.watch.last == 2
+    assert find_half_moved(live.table.registry, live.table.registry.run(run)) is None
 
 
 def test_a_stream_goes_on_when_split_has_left_the_spec(spark: SparkSession, live: Live) -> None:
