@@ -55,6 +55,10 @@ _OF_MESSAGES = {
     r"not JSON|not a (partitioning|plan|profile|sketch)|torn or edited|\{field\}: \{said\}": "The "
     "file does not hold what its writer wrote: it was edited, cut short by a copy, or restored in "
     "part. A newer release may have changed its format.",
+    r"cannot be read \(\{(error|reason)\}\)|there is no \{source\} input": "The path is wrong, "
+    "or this account may not read it, or the file has another format.",
+    r"the window from .* is not in \{name\}": "A window that left a gap was broken off between two "
+    "state tables. The days of the gap are in neither.",
     # The fence.
     r"Airflow still asks|expected approval|holds plan|is the plan of run"
     r"|\{name\} is of another": "A task before this one was cleared, and it made "

@@ -22,6 +22,7 @@ from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.delta import commits, state
 from evenkeel_spark.windows import window_commits
 from evenkeel_spark.windows.ancestry import DisturbedError, UnknownError
+from evenkeel_spark.windows.window_commits import Days, added
 from partitioning.errors import InputError
 from partitioning.function.function import PartitioningFunction
 
@@ -66,8 +67,8 @@ class WindowTables(Protocol):
     def applied(self, name: str) -> Applied:
         """Return the windows that are in a table."""
 
-    def windows(self, name: str) -> Iterator[tuple[date, date]]:
-        """Yield first day and end of each window in a table, newest first, as far as known."""
+    def windows(self, name: str) -> Iterator[Days]:
+        """Yield the days of each window in a table, newest first, as far as known."""
 
 
 def waiting(
@@ -103,7 +104,9 @@ def waiting(
                 f"windows are applied up to {waits}: {back}the one from {start} to {end} would "
                 "leave out the days between for ever",
                 f"{name} ({path})",
-                f"Go on with --start {waits}, or give --allow-gap",
+                f"Go on with --start {waits}, or give --allow-gap"
+                if newest is None or end > newest
+                else "Give --allow-gap, as another state table has this window",
             )
         if until is None or until <= start:
             missing[name] = there
@@ -114,7 +117,33 @@ def waiting(
             same = same or start == (began or _recorded_start(table, end))
     if until is not None and not missing and not same:
         raise _twice(until, start, end, f"{name} ({path})")
+    for name in found.keys() - missing.keys() if missing else ():
+        if _lacks(tables.windows(name), start, end):
+            less = min((a.until for a in missing.values() if a.until is not None), default=None)
+            raise InputError(
+                f"the window from {start} to {end} is not in {name}, which has a later one: it "
+                f"would be added to {', '.join(missing)} alone",
+                f"{name} ({spec.state[name].path})",
+                "Complete that one first: "
+                + _missed(tables.windows(name), less, found[name].until),
+            )
     return missing
+
+
+def _lacks(windows: Iterator[Days], start: date, end: date) -> bool:
+    """Tell whether a table is known to lack days of [start, end).
+
+    Parameters
+    ----------
+    windows : that are in it, newest first, as far as known
+    """
+    for began, ended in windows:
+        if ended < end:
+            return True
+        if began is None or began <= start:
+            return False
+        end = min(end, began)
+    return False
 
 
 def applied(spark: SparkSession, table: Table, name: str) -> Applied:
@@ -178,7 +207,8 @@ def check_applied(
     InputError : another window is in the table; or rows were brought back meanwhile
     """
     path = table.spec.state[name].path
-    now, newest = applied(spark, table, name), next(window_commits.windows(spark, path), None)
+    now = applied(spark, table, name)
+    newest = next(added(window_commits.windows(spark, path)), None)
     if now.until == end and newest == (start, end):
         return None
     if now.until == seen.until and now.count > seen.count and now.until != end:
@@ -216,9 +246,9 @@ def _check_remembers(spark: SparkSession, path: str, name: str) -> None:
         )
 
 
-def _missed(windows: Iterator[tuple[date, date]], until: date | None, newest: date) -> str:
+def _missed(windows: Iterator[Days], until: date | None, newest: date | None) -> str:
     """Return the arguments for the first window after `until` that another table already has."""
-    known = [w for w in windows if until is None or w[1] > until]
+    known = [days for days in added(windows) if until is None or days[1] > until]
     start, end = min(known, default=(until, newest))
     if until is None or start is None:
         return f"--start {start or 'its first day'} --end {end}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import date
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
@@ -13,6 +12,7 @@ from evenkeel.table import Table
 from evenkeel_spark.tables.delta import constraints, state
 from evenkeel_spark.tables.delta.preflight import check_tables
 from evenkeel_spark.windows import applied_windows, window_commits
+from evenkeel_spark.windows.window_commits import Days
 from evenkeel_spark.windows.window_inputs import check_events
 from partitioning.function.function import PartitioningFunction
 
@@ -46,6 +46,6 @@ class DeltaWindows:
         """Return the windows that are in a table."""
         return applied_windows.applied(self.spark, self.table, name)
 
-    def windows(self, name: str) -> Iterator[tuple[date, date]]:
-        """Yield first day and end of each window in a table, newest first."""
+    def windows(self, name: str) -> Iterator[Days]:
+        """Yield the days of each window in a table, newest first, as far as known."""
         return window_commits.windows(self.spark, self.table.spec.state[name].path)

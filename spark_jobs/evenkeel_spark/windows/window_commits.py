@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import date
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pyspark.sql import SparkSession
 
@@ -12,7 +12,25 @@ from evenkeel_spark.tables.delta import commits, state
 from evenkeel_spark.windows.ancestry import DisturbedError, UnknownError, ancestors, replaces
 
 #: Steps of our commits that add or record events.
-_STEPS = ("apply_window", "bootstrap", "holds_until")
+STEPS = ("apply_window", "bootstrap", "holds_until")
+
+
+#: First day of a window, and the day after its last. No first day: a bootstrap, or a person who
+#: says what is in. Then it is all before that day.
+Days = tuple[date | None, date]
+
+
+def days_in(meta: Mapping[str, Any]) -> Days:
+    """Return the days that a commit of ours adds or records."""
+    start, end = meta.get("start"), meta.get("end")
+    # A bootstrap of empty tables has no end.
+    ended = date.fromisoformat(end) if end else date.min
+    return date.fromisoformat(start) if start else None, ended
+
+
+def added(days: Iterable[Days]) -> Iterator[tuple[date, date]]:
+    """Yield those of the days that windows have added."""
+    return ((start, end) for start, end in days if start is not None)
 
 
 class CommittedWindows(NamedTuple):
@@ -77,7 +95,7 @@ def newest_end(spark: SparkSession, paths: Iterable[str]) -> date | None:
     return max(ends, default=None)
 
 
-def _is_step(commit: commits.Commit, steps: Collection[str] = _STEPS) -> bool:
+def _is_step(commit: commits.Commit, steps: Collection[str] = STEPS) -> bool:
     """Tell whether a commit is one of these steps of ours.
 
     Delta compacts files in the same session, with the same metadata, where a table asks for it.
@@ -122,14 +140,11 @@ def _check_undisturbed(spark: SparkSession, path: str, commit: commits.Commit) -
             )
 
 
-def windows(spark: SparkSession, path: str) -> Iterator[tuple[date, date]]:
-    """Yield first day and end of the windows that are in, newest first, as far as commits tell."""
+def windows(spark: SparkSession, path: str) -> Iterator[Days]:
+    """Yield the days of the windows that are in, newest first, as far as commits tell."""
     try:
         for _, commit in ancestors(spark, path, state.table_version(spark, path)):
-            if _is_step(commit, ("apply_window",)):
-                yield (
-                    date.fromisoformat(commit.meta["start"]),
-                    date.fromisoformat(commit.meta["end"]),
-                )
+            if _is_step(commit):
+                yield days_in(commit.meta)
     except UnknownError:
         return

@@ -189,7 +189,7 @@ def test_what_delta_compacts_after_a_window_is_no_window(spark: SparkSession, re
     made = [c for c in commits.newest_first(spark, path) if c.meta.get("step") == "apply_window"]
     assert [c.operation for c in made] == ["OPTIMIZE", "MERGE"] * 2
     found = list(window_commits.windows(spark, path))
-    assert found == [(day(10), day(12)), (day(8), day(10))]
+    assert found == [(day(10), day(12)), (day(8), day(10)), (None, day(8))]
     count = commits.windows_count(spark, path, "trips")
     note(spark, ready.table.spec, "totals", day(12), made[1], count)
     assert window_commits.newest_end(spark, [path]) == day(12)

@@ -62,6 +62,39 @@ def test_the_first_windows_of_an_empty_state_count_once(
     assert trips(spark, world) == until(world, f"2013-01-{first}") - until(world, "2013-01-08")
 
 
+@pytest.mark.parametrize("empty", [False, True])
+def test_a_window_is_never_added_to_one_of_two_tables_alone(
+    spark: SparkSession, world: World, monkeypatch: pytest.MonkeyPatch, empty: bool
+) -> None:
+    """One that left a gap was killed between two tables. The days of the gap are in neither."""
+    table = world.with_seen().table
+    bootstrap(spark, table, None if empty else day(8))
+    real = job.merge_window
+
+    def first_only(spark: SparkSession, spec: object, name: str, *window: object) -> None:
+        if name == "seen":
+            raise KeyboardInterrupt
+        real(spark, spec, name, *window)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(job, "merge_window", first_only)
+        with pytest.raises(KeyboardInterrupt):
+            apply_window(spark, table, day(10), day(12), allow_gap=True)
+    before = versions(spark, world)
+    if not empty:
+        with pytest.raises(InputError, match="Give --allow-gap, as another state table has this"):
+            apply_window(spark, table, day(10), day(12))
+    for start, end in ((8, 10), (8, 9), (9, 10)):
+        with pytest.raises(InputError, match=r"is not in totals.* first: --start 2013-01-10 --end"):
+            apply_window(spark, table, day(start), day(end), allow_gap=True)
+    assert versions(spark, world) == before
+    apply_window(spark, table, day(10), day(12), allow_gap=True)
+    moved = versions(spark, world)
+    assert moved["totals"] == before["totals"] and moved["seen"] == before["seen"] + 1
+    with pytest.raises(InputError, match="would count events twice"):
+        apply_window(spark, table, day(8), day(10), allow_gap=True)
+
+
 def test_the_loser_of_two_tables_leaves_both_alone_after_a_kill_between_them(
     spark: SparkSession, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

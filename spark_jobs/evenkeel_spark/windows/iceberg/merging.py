@@ -33,6 +33,7 @@ from evenkeel_spark.windows.iceberg.snapshots import (
     windows_at,
 )
 from evenkeel_spark.windows.kept_types import as_stored
+from evenkeel_spark.windows.window_commits import added
 from partitioning.errors import FenceError, InputError
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.sql import quoted
@@ -97,7 +98,7 @@ def add_window(
         # are placed by this epoch.
         one = _under(spark, spec, name, function)
         there = IcebergWindows(spark, table).applied_at(name, one, head)
-        if there.until == days[1] and next(windows_at(one, head), None) == days:
+        if there.until == days[1] and next(added(windows_at(one, head)), None) == days:
             say(f"{name}: another run has applied this window")
             return
         if there.until != seen.until:

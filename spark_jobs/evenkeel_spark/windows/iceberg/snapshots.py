@@ -26,11 +26,10 @@ from evenkeel_spark.tables.iceberg.commits import SUMMARY, IcebergCommit, commit
 from evenkeel_spark.tables.iceberg.table import IcebergTable
 from evenkeel_spark.tables.membership import table_in_errors
 from evenkeel_spark.windows.applied_windows import Applied
+from evenkeel_spark.windows.window_commits import STEPS, Days, days_in
 from partitioning.errors import InputError
 from partitioning.function.function import PartitioningFunction
 
-#: Steps of our commits that add or record events.
-STEPS = ("apply_window", "bootstrap", "holds_until")
 #: In the summary of a snapshot of ours: digest of the function that has placed all of its rows.
 PLACED = "placed"
 #: In the summary of a snapshot whose rows were brought over from another branch.
@@ -67,12 +66,11 @@ def find_said(table: IcebergTable, head: int) -> SaidWindows | None:
     return None
 
 
-def windows_at(table: IcebergTable, head: int) -> Iterator[tuple[date, date]]:
-    """Yield first day and end of each window in a table as of a snapshot, newest first."""
+def windows_at(table: IcebergTable, head: int) -> Iterator[Days]:
+    """Yield the days of each window in a table as of a snapshot, newest first."""
     for commit in commits_back(table.spark, table.sql, head):
-        if _step(commit) == "apply_window":
-            start, end = (commit.summary[f"{SUMMARY}{fact}"] for fact in ("start", "end"))
-            yield date.fromisoformat(start), date.fromisoformat(end)
+        if _step(commit) in STEPS:
+            yield days_in({f: commit.summary.get(f"{SUMMARY}{f}") for f in ("start", "end")})
 
 
 def known_placed(table: IcebergTable, head: int, function: PartitioningFunction) -> bool:
@@ -148,7 +146,7 @@ class IcebergWindows:
             )
         return Applied(found.until, head, 0)
 
-    def windows(self, name: str) -> Iterator[tuple[date, date]]:
-        """Yield first day and end of each window in a table, newest first, as far as known."""
+    def windows(self, name: str) -> Iterator[Days]:
+        """Yield the days of each window in a table, newest first, as far as known."""
         one = iceberg_table(self.spark, self.table.spec, name)
         return windows_at(one, one.head())
