@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
 
 from pyspark.sql import SparkSession
 
@@ -28,9 +30,31 @@ def check_none_forgotten(spark: SparkSession, path: str, where: str, since: int)
         raise FenceError("a key was forgotten meanwhile", where, "Run it again")
 
 
+@dataclass(frozen=True)
+class NamingWrites:
+    """Make writes that may name keys, if none was forgotten since a version of a state table."""
+
+    check: Callable[[], None]
+    undo: list[Callable[[], object]] = field(default_factory=list)
+
+    def make(self, write: Callable[[], object], undo: Callable[[], object]) -> None:
+        """Make a write, and note what takes it back.
+
+        Look before the first one, too: a job that is killed takes nothing back.
+
+        Raises
+        ------
+        FenceError : a key was forgotten
+        """
+        if not self.undo:
+            self.check()
+        self.undo.append(undo)
+        write()
+
+
 @contextmanager
-def none_forgotten(spark: SparkSession, spec: TableSpec) -> Iterator[list[Callable[[], object]]]:
-    """Yield a list for what undoes the block's writes: it is called if a key was forgotten.
+def none_forgotten(spark: SparkSession, spec: TableSpec) -> Iterator[NamingWrites]:
+    """Yield what makes the block's writes, and takes them back if a key was forgotten.
 
     The block reads events, and writes names of keys from them. Its writes after a call of forget
     are undone here, also if it fails, and that call cleans those before.
@@ -39,24 +63,25 @@ def none_forgotten(spark: SparkSession, spec: TableSpec) -> Iterator[list[Callab
     ------
     FenceError : a key was forgotten since the block began
     """
-    undo: list[Callable[[], object]] = []
     if spec.iceberg:
         # No command forgets keys of Iceberg tables.
-        yield undo
+        yield NamingWrites(lambda: None)
         return
     name, part = next(iter(spec.state.items()))
     since = state.table_version(spark, part.path)
+    look = partial(check_none_forgotten, spark, part.path, f"{name} ({part.path})", since)
+    writes = NamingWrites(look)
 
     def check() -> None:
         try:
-            check_none_forgotten(spark, part.path, f"{name} ({part.path})", since)
+            look()
         except FenceError:
-            for step in undo:
+            for step in writes.undo:
                 step()
             raise
 
     try:
-        yield undo
+        yield writes
     except BaseException:
         # The block's own error is the one to tell.
         with suppress(Exception):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
@@ -37,7 +37,7 @@ from evenkeel_spark.events.reader import (
 )
 from evenkeel_spark.events.sketch_store import Sketches
 from evenkeel_spark.events.state_weights import Weight, weigh
-from evenkeel_spark.forgetting.meanwhile import none_forgotten
+from evenkeel_spark.forgetting.meanwhile import NamingWrites, none_forgotten
 from evenkeel_spark.migration.split_state import check_mergeable
 from evenkeel_spark.runtime.command import add_day, add_switch, parser, run_job, say
 from evenkeel_spark.tables.delta.preflight import check_tables
@@ -78,10 +78,10 @@ def learn(
     """
     spec, epoch = table.spec, epoch or table.epoch()
     key = epoch.function.key
-    with none_forgotten(spark, spec) as undo:
+    with none_forgotten(spark, spec) as writes:
         events = read_events(spark, spec)
         check_key(events, spec, key)
-        sketches, window = _window(table, epoch, events, end, relearn, undo)
+        sketches, window = _window(table, epoch, events, end, relearn, writes)
     ahead = forecast(sketches, spec.decay)
     merged = ahead.sketch
     if spec.decay is not None:
@@ -101,13 +101,13 @@ def _window(
     events: DataFrame,
     end: date | None,
     relearn: bool,
-    undo: list[Callable[[], object]],
+    writes: NamingWrites,
 ) -> tuple[list[Sketch], tuple[str, str]]:
     """Return the window's sketches, new or stored, and its (first day, day after the last).
 
     Parameters
     ----------
-    undo : gets what removes the sketches that are stored here
+    writes : makes those of the sketches
     """
     spec = table.spec
     channels = max(len(epoch.function.channels), len(spec.channel_list()))
@@ -150,8 +150,7 @@ def _window(
         for day in missing:
             # Do not store a day without events: they may still come.
             if day in known and day < closed:
-                undo.append(partial(stored.remove, day))
-                stored.write(day, known[day])
+                writes.make(partial(stored.write, day, known[day]), partial(stored.remove, day))
         # Days whose events are gone by now: what is known of them is all that there is.
         known = {**kept, **known}
     if not known:
@@ -213,10 +212,9 @@ def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> Non
         if row is not None:
             check_tables(spark, table.spec)
             check_mergeable(spark, table.spec)
-        with none_forgotten(spark, table.spec) as undo:
+        with none_forgotten(spark, table.spec) as writes:
             profile, weight = learn(spark, table, options.end, options.relearn, epoch)
-            undo.append(run.profile.remove)
-            run.profile.write(profile)
+            writes.make(partial(run.profile.write, profile), run.profile.remove)
     except Exception:
         with suppress(EvenkeelError):
             run.learning.remove()

@@ -119,16 +119,23 @@ def test_a_learn_under_way_writes_no_name(
     world, _, keys = leaving
     asked = ["--spec", world.spec_path, "--run", "r", "--end", "2013-01-09"]
     what = "weigh" if late else "sketch_days"
-    real = getattr(learn_job, what)
+    real, real_write, written = getattr(learn_job, what), Sketches.write, []
 
     def then(*args: Any) -> Any:
         found = real(*args)
         forget(spark, world.table, keys)
         return found
 
+    def write(self: Sketches, *sketch: Any) -> None:
+        written.append(sketch)
+        real_write(self, *sketch)
+
     with monkeypatch.context() as patch:
         patch.setattr(learn_job, what, then)
+        patch.setattr(Sketches, "write", write)
         assert learn_job.main(asked) == 2
+    # What was forgotten by then is not even written for a moment: the job may be killed.
+    assert bool(written) is late
     registry = Path(world.table.registry.url)
     assert not world.table.registry.run("r").profile.exists()
     assert late or not list(registry.rglob("sketches/*/*.npz"))
