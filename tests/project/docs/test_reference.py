@@ -117,6 +117,15 @@ def test_each_metric_has_a_unit_and_a_meaning_of_its_own() -> None:
     assert len({meaning for _, _, meaning in rows}) == len(rows) > 10
 
 
+def test_each_number_of_a_spec_says_its_unit() -> None:
+    row = re.compile(r"^\| `(\w+)` \| (?:whole )?number[^|]* \| .* \| (.+) \|$", re.M)
+    meanings = dict(row.findall(PAGES["spec.md"]()))
+    units = "number of|share|imbalance|days|bytes|rows|files|minutes|micro-batches|channels|loads?"
+    unit = rf"\b({units})\b"
+    assert {name for name, text in meanings.items() if not re.search(unit, text)} == set()
+    assert len(meanings) > 18
+
+
 def test_the_schema_takes_and_refuses_files() -> None:
     made = json.loads(schema())
     Draft202012Validator.check_schema(made)
