@@ -30,6 +30,9 @@ class Approve(ApprovalOperator):
 
     def __init__(self, *, spec: str, **kwargs: Any) -> None:
         super().__init__(subject="Move state?", **with_retries(kwargs))
+        if "response_timeout" not in kwargs:
+            # Airflow makes one of `execution_timeout`, which is meant for jobs: nothing moves here.
+            self.response_timeout = None
         self.spec = spec
 
     def execute(self, context: Any) -> Any:

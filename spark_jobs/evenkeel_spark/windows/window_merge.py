@@ -8,7 +8,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from evenkeel.registry.state_view import joined
-from evenkeel.spec.parts import StateTable
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.events.aggregate import exact, merged_sql, of_table
 from evenkeel_spark.events.reader import col
@@ -107,7 +106,7 @@ def merge_window(
         try:
             merge.execute()
         except SPARK_ERRORS as error:
-            _raise_known(spark, table, where, error)
+            _raise_known(spark, spec, name, error)
             raise
 
 
@@ -128,8 +127,10 @@ def _check_declared(spark: SparkSession, spec: TableSpec, name: str) -> None:
         )
 
 
-def _raise_known(spark: SparkSession, table: StateTable, where: str, error: Exception) -> None:
+def _raise_known(spark: SparkSession, spec: TableSpec, name: str, error: Exception) -> None:
     """Raise what the failure of a MERGE means, in our words, if it is known."""
+    table = spec.state[name]
+    where = f"{name} ({table.path})"
     if _SEVERAL in str(error):
         raise SeveralRowsError(
             "a key of the window has several rows on one channel: the window would be added to "
@@ -140,9 +141,11 @@ def _raise_known(spark: SparkSession, table: StateTable, where: str, error: Exce
     there = state.schema(spark, table.path).fieldNames()
     if gone := [c for c in table.columns if c not in there]:
         raise FenceError(
-            f"there is no column {gone[0]!r} any more: the table was changed meanwhile",
+            f"there is no column {gone[0]!r} any more: the table was changed",
             where,
-            "Run it again by the spec of now: it counts nothing twice",
+            "Run it again by the spec of now: it counts nothing twice. If somebody renamed the "
+            "column by hand: rename it back; or give its new name in the spec, and run `evenkeel "
+            f"evolve {spec.table} --rename {name}.{gone[0]}=NEW`",
         ) from error
 
 

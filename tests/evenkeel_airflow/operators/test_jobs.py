@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -118,3 +120,12 @@ def test_an_operator_takes_the_retries_of_the_users_dag(
         Approve(task_id="approve", spec="t.yaml")
         ApplyWindow(task_id="own", spec="t.yaml", retries=9, **window)
     assert [task.retries for task in dag.tasks] == [retries, retries, retries, 9]
+
+
+@pytest.mark.parametrize("given", [{}, {"response_timeout": timedelta(days=2)}])
+def test_a_plan_waits_for_its_answer_whatever_the_time_limit_of_jobs(given: dict[str, Any]) -> None:
+    with DAG("mine", schedule=None, default_args={"execution_timeout": timedelta(hours=1)}):
+        task = Approve(task_id="approve", spec="t.yaml", **given)
+        job = SparkJob(task_id="job", job="learn", arguments={})
+    assert task.response_timeout == given.get("response_timeout")
+    assert job.execution_timeout == timedelta(hours=1)

@@ -23,6 +23,7 @@ from evenkeel_spark.tables.delta.state import (
 from evenkeel_spark.tables.delta.write_session import commit_session
 from evenkeel_spark.tables.spark_errors import JAVA_ERRORS
 from partitioning.errors import DamagedError
+from partitioning.function.sql import OURS
 
 #: Part of the application ids of applied windows.
 WINDOWS = "windows"
@@ -45,6 +46,19 @@ CONFLICTS: tuple[type[Exception], ...] = (
 )
 #: Operations by which we move rows.
 MOVE_OPERATIONS = ("UPDATE", "MERGE")
+
+
+def may_try_again(error: BaseException) -> bool:
+    """Tell whether a write that failed may be tried again, by the epoch that is current then.
+
+    Yes if another commit came first, or a constraint of Evenkeel's refused the rows. Neither has
+    written anything. A refusal may last for minutes, while rows move: wait between two tries.
+
+    Parameters
+    ----------
+    error : what Spark raised for your write
+    """
+    return isinstance(error, CONFLICTS) or OURS in str(error)
 
 
 @dataclass(frozen=True)

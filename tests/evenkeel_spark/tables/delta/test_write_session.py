@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import re
 import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date
@@ -196,6 +198,41 @@ def test_metadata_of_others_is_none_of_ours(spark: SparkSession, tmp_path: Path)
     assert commit.meta == {}
     history = spark.sql(f"DESCRIBE HISTORY delta.`{path}`").first()
     assert json.loads(history["userMetadata"]) == meta
+
+
+def test_a_writer_may_try_again_what_was_refused_or_lost(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    path, flag = f"{tmp_path}/table", tmp_path / "go"
+    table = f"delta.`{path}`"
+    spark.range(1).write.format("delta").save(path)
+    spark.sql(f"ALTER TABLE {table} ADD CONSTRAINT evenkeel_epoch_0 CHECK (id < 5)")
+
+    def refused(sql: str) -> BaseException:
+        with pytest.raises(Exception) as raised:
+            spark.sql(sql)
+        return raised.value
+
+    assert evenkeel_spark.may_try_again(refused(f"INSERT INTO {table} VALUES (7)"))
+    assert not evenkeel_spark.may_try_again(refused(f"INSERT INTO {table} VALUES ('a', 'b')"))
+
+    def slow(number: int) -> int:
+        end = time.monotonic() + 60
+        while not flag.exists() and time.monotonic() < end:
+            time.sleep(0.05)
+        return number
+
+    spark.udf.register("slow", slow, "bigint")
+    with ThreadPoolExecutor() as pool:
+        late = pool.submit(refused, f"UPDATE {table} SET id = slow(id + 1)")
+        while not spark.sparkContext.statusTracker().getActiveStageIds():
+            time.sleep(0.05)
+        spark.sql(f"UPDATE {table} SET id = id + 2")
+        flag.touch()
+    # It tells no name of a constraint: the commit has lost to another one.
+    assert "evenkeel_" not in str(late.result())
+    assert evenkeel_spark.may_try_again(late.result())
+    assert [r["id"] for r in spark.read.format("delta").load(path).collect()] == [2]
 
 
 def test_what_is_left_of_a_commits_session_carries_no_id(
