@@ -121,8 +121,10 @@ def _take(
     if TABLE_PROPERTY in found:
         # Another attempt has adopted it.
         return
-    if BEFORE_PROPERTY not in found:
-        before = {n: found.get(n) for n in UPDATES_WELL}
+    noted = json.loads(found.get(BEFORE_PROPERTY, "{}")).get("properties", {})
+    before = {n: found.get(n) for n in UPDATES_WELL} | noted
+    if BEFORE_PROPERTY not in found or before != noted:
+        # A release has taken what it noted, and leaves the property where columns stay.
         one.set_properties({BEFORE_PROPERTY: json.dumps({"properties": before})})
     crash_point("noted")
     # A release may have left the channel alone.

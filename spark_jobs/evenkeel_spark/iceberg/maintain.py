@@ -16,7 +16,7 @@ from evenkeel_spark.tables.iceberg.checks import (
     check_slot_column,
 )
 from evenkeel_spark.tables.iceberg.commits import once_free
-from evenkeel_spark.tables.iceberg.table import BRANCHES, IcebergTable
+from evenkeel_spark.tables.iceberg.table import IcebergTable
 from evenkeel_spark.tables.membership import table_in_errors
 from evenkeel_spark.tables.moving import check_no_run_moves
 from evenkeel_spark.windows.iceberg.notes import renew_note
@@ -26,6 +26,9 @@ from partitioning.function.sql import quoted
 #: Snapshots that stay whatever their age.
 KEPT_SNAPSHOTS = 2
 _MAX_AGE = "history.expire.max-snapshot-age-ms"
+_LEAST_KEPT = "history.expire.min-snapshots-to-keep"
+#: Not `true`: no file may be removed, because other catalogs or branches may name it.
+_COLLECTED = "gc.enabled"
 
 
 def steps(spark: SparkSession, table: Table) -> Iterator[tuple[str, Callable[[], str]]]:
@@ -66,15 +69,18 @@ def _rewrite(table: IcebergTable) -> str:
 
 
 def _expire(table: IcebergTable, days: int) -> str:
-    """Remove snapshots older than `keep` days, or than the table says if that is longer."""
+    """Remove snapshots older than `keep` days; fewer if the table says so."""
     table.refresh()
     # A branch that a broken-off run has left would keep its snapshots for ever.
-    table.drop_branches(BRANCHES)
-    own = timedelta(milliseconds=int(table.properties().get(_MAX_AGE, 0)))
+    table.drop_branches()
+    found = table.properties()
+    if found.get(_COLLECTED, "true").lower() != "true":
+        return f"all stay: {_COLLECTED} is {found[_COLLECTED]}"
+    own = timedelta(milliseconds=int(found.get(_MAX_AGE, 0)))
     oldest = datetime.now(UTC) - max(own, timedelta(days=days))
     arguments = {
         "older_than": f"TIMESTAMP '{oldest:%Y-%m-%d %H:%M:%S}'",
-        "retain_last": str(KEPT_SNAPSHOTS),
+        "retain_last": str(max(KEPT_SNAPSHOTS, int(found.get(_LEAST_KEPT, 1)))),
     }
     table.small_commit(lambda: table.call("expire_snapshots", arguments))
     return f"those before {oldest:%Y-%m-%d} are removed"

@@ -92,14 +92,20 @@ def place(
 def name_column(registry: Registry, table: IcebergTable, epoch: int) -> None:
     """Let writers by an epoch write, or by the current one if that is a later one by now.
 
-    It renames, then looks: a job that wakes late must not shut the current epoch's writers out.
+    It renames, then looks: a job that wakes late must not shut the current epoch's writers out. Nor
+    may it open a table that the plan of the next epoch is about to publish: it has shut it.
     """
     table.refresh()
-    if table.epoch() != epoch:
+    was, claim = table.epoch(), registry.files.claim(epoch + 1)
+    if (opens := was == epoch + 1) and claim.exists():
+        return
+    if was != epoch:
         table.rename(slot_name(table), slot_column(epoch))
         crash_point("named")
     if (known := registry.numbers()) and known[-1] > epoch:
         table.rename(slot_column(epoch), slot_column(known[-1]))
+    elif opens and claim.exists():
+        table.rename(slot_column(epoch), slot_column(epoch + 1))
 
 
 def slot_name(table: IcebergTable) -> str:

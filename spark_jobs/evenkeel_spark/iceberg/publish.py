@@ -119,6 +119,8 @@ def _follow_one(migration: Migration, table: IcebergTable, passed: int) -> bool:
     table.refresh()
     if _has_followed(migration, table, passed):
         return True
+    # Another run may have opened it before this one had claimed the epoch.
+    name_column(migration.table.registry, table, migration.after.epoch)
     branches = [n for n, at in table.refs().items() if at == passed and n != MAIN]
     if branches and _is_next(migration, table, passed) and table.follow(branches[0]):
         crash_point("followed")

@@ -11,12 +11,13 @@ from evenkeel.registry.files.records import ReleaseRecord
 from evenkeel.spec.table_spec import CHANNEL, SLOT, TableSpec
 from evenkeel.table import Table
 from evenkeel_spark.adoption.release import check_not_kept, made_by_us
+from evenkeel_spark.iceberg.adopt import UPDATES_WELL
 from evenkeel_spark.iceberg.placing import slot_name
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.crash_point import crash_point
 from evenkeel_spark.tables.delta.state import BEFORE_PROPERTY, REGISTRY_PROPERTY, TABLE_PROPERTY
 from evenkeel_spark.tables.iceberg.checks import check_registry, iceberg_table
-from evenkeel_spark.tables.iceberg.table import BRANCHES, IcebergTable
+from evenkeel_spark.tables.iceberg.table import IcebergTable
 from evenkeel_spark.tables.membership import table_in_errors
 from evenkeel_spark.tables.moving import check_no_run_moves
 from partitioning.errors import InputError
@@ -108,7 +109,7 @@ def _release(spec: TableSpec, name: str, table: IcebergTable, drop_columns: bool
         # From here on every job refuses it.
         table.alter(f"UNSET TBLPROPERTIES ('{TABLE_PROPERTY}')")
     crash_point("unowned")
-    table.drop_branches(BRANCHES)
+    table.drop_branches()
     # Without that property the columns are the team's own.
     if drop_columns and BEFORE_PROPERTY in properties and table.epoch() is not None:
         if CHANNEL in table.partitions():
@@ -122,14 +123,17 @@ def _release(spec: TableSpec, name: str, table: IcebergTable, drop_columns: bool
         table.alter(f"DROP COLUMNS ({', '.join(map(quoted, columns))})")
     crash_point("dropped")
     kept = json.loads(properties.get(BEFORE_PROPERTY, "{}")).get("properties", {})
-    back = {n: v for n, v in kept.items() if v is not None}
-    gone = [n for n, v in kept.items() if v is None and n in properties]
-    if back:
-        table.set_properties(back)
+    # A value that the team has set since stays.
+    ours = {n: v for n, v in kept.items() if properties.get(n) == UPDATES_WELL.get(n)}
+    back = {n: v for n, v in ours.items() if v is not None}
+    gone = [n for n, v in ours.items() if v is None and n in properties]
     gone += [n for n in properties if n.startswith(PROPERTIES_PREFIX) and n != TABLE_PROPERTY]
     if CHANNEL in table.schema().names:
         # A later adoption, or release, finds that the columns are ours.
         gone = [n for n in gone if n != BEFORE_PROPERTY]
+        back[BEFORE_PROPERTY] = json.dumps({"properties": {}})
+    if back:
+        table.set_properties(back)
     if gone:
         listed = ", ".join(f"'{n}'" for n in gone)
         table.alter(f"UNSET TBLPROPERTIES ({listed})")

@@ -17,7 +17,8 @@ from evenkeel_spark.plans.approved_plan import approved_migration
 from evenkeel_spark.plans.attempts import end_damaged
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.iceberg.checks import adopted_tables
-from evenkeel_spark.tables.iceberg.table import BRANCHES, slot_column
+from evenkeel_spark.tables.iceberg.commits import commits_back
+from evenkeel_spark.tables.iceberg.table import IcebergTable, slot_column
 from evenkeel_spark.tables.membership import table_in_errors
 from partitioning.errors import DamagedError, EvenkeelError, FenceError, InputError
 
@@ -50,7 +51,7 @@ def repair(
     for name, one in adopted_tables(spark, spec).items():
         where, column, epoch = table_in_errors(spec, name), slot_name(one), one.epoch() or 0
         elsewhere, wanted = count_misplaced(one, function), slot_column(function.epoch)
-        branches = [n for n in one.refs() if n.startswith(BRANCHES)]
+        branches = one.branches()
         found = [f"its column is {column}"] if column != wanted else []
         found += [f"{elsewhere:,} rows are elsewhere"] if elsewhere else []
         found += [f"{len(branches)} branches are left"] if branches else []
@@ -58,7 +59,8 @@ def repair(
         if not found:
             continue
         wrong.append(name)
-        if epoch > function.epoch and not (registry_older or _unended(table)):
+        shut = _claimed(table) is None and _is_only_shut(one, function.epoch)
+        if epoch > function.epoch and not (registry_older or shut or _unended(table)):
             raise FenceError(
                 f"has the column {column}, and the registry's newest epoch is {function.epoch}",
                 where,
@@ -71,11 +73,17 @@ def repair(
             raise FenceError("another epoch was published meanwhile", registry.url, "Run it again")
         name_column(registry, one, function.epoch)
         place(one, where, function, {"step": "repair", "epoch": function.epoch})
-        one.drop_branches(BRANCHES)
+        one.drop_branches()
     # A plan that has claimed the next epoch ends first, or a person gives it up.
     if _claimed(table) is None:
         end_damaged(table, dry_run)
     return wrong
+
+
+def _is_only_shut(one: IcebergTable, epoch: int) -> bool:
+    """Return whether a run has shut a table for the next epoch, and moved no row of main to it."""
+    stands = (c.epoch for c in commits_back(one.spark, one.sql, one.head()) if c.epoch is not None)
+    return one.epoch() == epoch + 1 and next(stands, epoch + 1) <= epoch
 
 
 def _unended(table: Table) -> list[str]:

@@ -103,6 +103,43 @@ def test_a_run_that_is_rolled_back_beside_another_does_not_open_its_tables(
     case.check(before, 1)
 
 
+@pytest.mark.parametrize("point", ["claimed", "followed"])
+def test_a_rollback_opens_no_table_that_another_run_is_about_to_publish(
+    stages: Stages, point: str
+) -> None:
+    """Rows may stand by the new epoch by then, and a writer by the old one would miss them."""
+    case = two_runs(stages)
+    before = case.rows()
+    with pytest.raises(Crash), at_each(crash_at(point)):
+        case.verify()
+    stages.anew().roll_back("r0")
+    case = stages.anew()
+    assert [case.table(name).epoch() for name in NAMES] == [1, 1]
+    case.verify()
+    stages.anew().check(before, 1)
+
+
+def test_a_table_that_was_opened_before_the_claim_is_shut_before_main_follows(
+    stages: Stages,
+) -> None:
+    case, opened, seen = two_runs(stages), list[bool](), list[int]()
+    before = case.rows()
+
+    def step(name: str) -> None:
+        if name == "verified":
+            stages.anew().roll_back("r0")
+            opened.extend(stages.anew().table(n).epoch() == 0 for n in NAMES)
+        if name == "followed":
+            seen.append(sum(stages.anew().table(n).epoch() == 1 for n in NAMES))
+
+    with at_each(step):
+        case.verify()
+    assert opened == [True, True]
+    # One after the other: a table of which no row has moved may be open.
+    assert seen == [1, 2]
+    stages.anew().check(before, 1)
+
+
 def test_repair_ends_two_runs_that_were_decided_to_publish(stages: Stages) -> None:
     case = two_runs(stages)
     before = case.rows()

@@ -6,10 +6,12 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from evenkeel_spark.iceberg import maintain as maintaining
 from evenkeel_spark.iceberg.adopt import adopt
 from evenkeel_spark.iceberg.maintain import steps as maintain_steps
 from evenkeel_spark.iceberg.migrate import migrate
 from evenkeel_spark.iceberg.release import release
+from evenkeel_spark.iceberg.repair import repair
 from evenkeel_spark.iceberg.roll_back import roll_back
 from evenkeel_spark.iceberg.verify import verify
 from evenkeel_spark.tables.delta.state import BEFORE_PROPERTY
@@ -42,6 +44,43 @@ def test_adopted_rebalanced_maintained_and_released(lake: SparkSession, team: Wo
         assert [c for c in table.schema().names if c == "channel" or c.startswith("slot")] == kept
         assert [p for p in table.properties() if "evenkeel" in p] == [BEFORE_PROPERTY for _ in kept]
         assert table.partitions() == (["day"] if name == "orders" else [])
+
+
+def test_what_a_team_has_named_or_set_itself_stays(lake: SparkSession, team: World) -> None:
+    adopt(lake, team.table)
+    orders, mode = IcebergTable(lake, "lake.db.orders"), "write.update.mode"
+    orders.alter("CREATE BRANCH evenkeel_test")
+    orders.alter("CREATE TAG evenkeel_before_upgrade")
+    orders.create_branch("evenkeel_window_0f", orders.head())
+    for _ in range(4):
+        lake.table("lake.db.orders").limit(1).writeTo("lake.db.orders").append()
+
+    def left(least: str) -> int:
+        """Remove snapshots as if all were old; how many are left."""
+        orders.set_properties({"history.expire.min-snapshots-to-keep": least})
+        maintaining._expire(orders, -1)
+        return lake.sql("SELECT * FROM lake.db.orders.snapshots").count()
+
+    every = lake.sql("SELECT * FROM lake.db.orders.snapshots").count()
+    assert left("50") == every > 4
+    orders.set_properties({"gc.enabled": "false"})
+    assert left("1") == every
+    assert maintaining._expire(orders, -1) == "all stay: gc.enabled is false"
+    orders.set_properties({"gc.enabled": "true"})
+    assert left("3") < every
+    # Another job's branch is gone.
+    assert orders.refs().keys() == {"main", "evenkeel_test", "evenkeel_before_upgrade"}
+    assert repair(lake, team.table) == []
+    release(lake, team.table)
+    assert mode not in orders.properties()
+    orders.set_properties({mode: "copy-on-write"})
+    release(lake, team.table)
+    assert orders.properties()[mode] == "copy-on-write"
+    adopt(lake, team.table)
+    assert orders.properties()[mode] == "merge-on-read"
+    release(lake, team.table, drop_columns=True)
+    assert orders.properties()[mode] == "copy-on-write"
+    assert orders.refs().keys() == {"main", "evenkeel_test", "evenkeel_before_upgrade"}
 
 
 def test_rolled_back_moves_no_row_of_main(lake: SparkSession, team: World) -> None:

@@ -21,7 +21,7 @@ from evenkeel_spark.iceberg.verify import verify
 from evenkeel_spark.tables.iceberg.table import IcebergTable
 from partitioning.errors import FenceError, InputError
 from tests.conftest import World
-from tests.support.iceberg.stages import meanwhile
+from tests.support.iceberg.stages import NAMES, Stages, meanwhile
 from tests.support.iceberg.tables import both, placed, planned
 
 pytestmark = pytest.mark.spark
@@ -57,6 +57,15 @@ def test_a_claim_of_a_run_that_is_gone_is_given_up_when_asked(
     migrate(lake, migration)
     verify(lake, migration)
     assert team.table.epoch().number == 1 and placed(lake, team)
+
+
+def test_tables_that_a_run_without_a_record_has_shut_are_opened(stages: Stages) -> None:
+    case = stages.go("verified")
+    before = case.rows()
+    assert [case.table(name).epoch() for name in NAMES] == [1, 1]
+    case.world.table.registry.run("r1").write("migration.json", b"{")
+    assert stages.anew().repair() == list(NAMES)
+    stages.anew().check(before, 0)
 
 
 @pytest.mark.parametrize("torn", ["plan", "migration"])

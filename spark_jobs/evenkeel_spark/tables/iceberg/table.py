@@ -36,8 +36,9 @@ from partitioning.errors import InputError, SetupError
 from partitioning.function.sql import quoted
 
 MAIN = "main"
-#: Names of our branches begin so.
+#: Names of our branches begin so. A team's own may, too, so the whole name tells.
 BRANCHES = "evenkeel_"
+_OURS = re.compile(r"evenkeel_((adopt|window)_[0-9a-f]+|[0-9a-f]{12}_\d+_[0-9a-f]{8}(_base)?)")
 #: Value of the slot and the channel of rows from before a table was adopted.
 UNPLACED = -1
 SLOT_NAME = re.compile(rf"{SLOT}_(\d+)")
@@ -192,9 +193,14 @@ class IcebergTable:
         """Make a branch at a snapshot."""
         self.alter(f"CREATE BRANCH {quoted(branch)} AS OF VERSION {at}")
 
-    def drop_branches(self, prefix: str) -> None:
-        """Drop the branches whose names begin so."""
-        for name in (n for n in self.refs() if n.startswith(prefix)):
+    def branches(self) -> list[str]:
+        """List our branches."""
+        rows = self.spark.sql(f"SELECT name FROM {self.sql}.refs WHERE type = 'BRANCH'").collect()
+        return [name for (name,) in rows if _OURS.fullmatch(name)]
+
+    def drop_branches(self, prefix: str = "") -> None:
+        """Drop our branches whose names begin so."""
+        for name in (n for n in self.branches() if n.startswith(prefix)):
             self.alter(f"DROP BRANCH IF EXISTS {quoted(name)}")
 
     def call(self, procedure: str, arguments: Mapping[str, str]) -> Row | None:
