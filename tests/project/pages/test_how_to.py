@@ -57,8 +57,8 @@ evenkeel epochs trips
 ```
 ```text
 ... brought to epoch 2
-│ 3 ...
 │ 0 ...
+│ 3 ...
 ```
 """  # noqa: E501
 #: Seconds of the clock in which a table of a newcomer's own is rebalanced, installation included;

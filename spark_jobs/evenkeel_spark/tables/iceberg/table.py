@@ -38,7 +38,7 @@ from partitioning.function.sql import quoted
 MAIN = "main"
 #: Names of our branches begin so. A team's own may, too, so the whole name tells.
 BRANCHES = "evenkeel_"
-_OURS = re.compile(r"evenkeel_((adopt|window)_[0-9a-f]+|[0-9a-f]{12}_\d+_[0-9a-f]{8}(_base)?)")
+_OUR_NAME = re.compile(r"evenkeel_((adopt|window)_[0-9a-f]+|[0-9a-f]{12}_\d+_[0-9a-f]{8}(_base)?)")
 #: Value of the slot and the channel of rows from before a table was adopted.
 UNPLACED = -1
 SLOT_NAME = re.compile(rf"{SLOT}_(\d+)")
@@ -196,7 +196,7 @@ class IcebergTable:
     def branches(self) -> list[str]:
         """List our branches."""
         rows = self.spark.sql(f"SELECT name FROM {self.sql}.refs WHERE type = 'BRANCH'").collect()
-        return [name for (name,) in rows if _OURS.fullmatch(name)]
+        return [name for (name,) in rows if _OUR_NAME.fullmatch(name)]
 
     def drop_branches(self, prefix: str = "") -> None:
         """Drop our branches whose names begin so."""
