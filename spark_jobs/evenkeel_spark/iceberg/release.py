@@ -128,7 +128,7 @@ def _release(spec: TableSpec, name: str, table: IcebergTable, drop_columns: bool
     back = {n: v for n, v in ours.items() if v is not None}
     gone = [n for n, v in ours.items() if v is None and n in properties]
     gone += [n for n in properties if n.startswith(PROPERTIES_PREFIX) and n != TABLE_PROPERTY]
-    if CHANNEL in table.schema().names:
+    if CHANNEL in table.schema().names and BEFORE_PROPERTY in properties:
         # A later adoption, or release, finds that the columns are ours.
         gone = [n for n in gone if n != BEFORE_PROPERTY]
         back[BEFORE_PROPERTY] = json.dumps({"properties": {}})

@@ -145,6 +145,9 @@ def windows(spark: SparkSession, path: str) -> Iterator[Days]:
     try:
         for _, commit in ancestors(spark, path, state.table_version(spark, path)):
             if _is_step(commit):
+                if "end" not in commit.meta:
+                    # Evenkeel 0.1.0 did not say it.
+                    return
                 yield days_in(commit.meta)
     except UnknownError:
         return
