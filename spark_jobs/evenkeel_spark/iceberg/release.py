@@ -128,15 +128,17 @@ def _release(spec: TableSpec, name: str, table: IcebergTable, drop_columns: bool
     back = {n: v for n, v in ours.items() if v is not None}
     gone = [n for n, v in ours.items() if v is None and n in properties]
     gone += [n for n in properties if n.startswith(PROPERTIES_PREFIX) and n != TABLE_PROPERTY]
-    if CHANNEL in table.schema().names and BEFORE_PROPERTY in properties:
-        # A later adoption, or release, finds that the columns are ours.
+    # A later adoption, or release, finds that the columns are ours.
+    if stays := CHANNEL in table.schema().names and BEFORE_PROPERTY in properties:
         gone = [n for n in gone if n != BEFORE_PROPERTY]
-        back[BEFORE_PROPERTY] = json.dumps({"properties": {}})
     if back:
         table.set_properties(back)
     if gone:
         listed = ", ".join(f"'{n}'" for n in gone)
         table.alter(f"UNSET TBLPROPERTIES ({listed})")
+    if stays:
+        # Last: what it notes is brought back by then.
+        table.set_properties({BEFORE_PROPERTY: json.dumps({"properties": {}})})
     say(f"{name}: released")
     if not drop_columns:
         say(f"{name}: {SLOT}_N and {CHANNEL} stay; --drop-columns takes them out")
