@@ -44,6 +44,8 @@ CONFLICTS: tuple[type[Exception], ...] = (
     conflicts.MetadataChangedException,
     conflicts.ProtocolChangedException,
 )
+#: Delta's error class for a row that a constraint does not admit.
+REFUSED = "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES"
 #: Operations by which we move rows.
 MOVE_OPERATIONS = ("UPDATE", "MERGE")
 
@@ -58,7 +60,7 @@ def may_try_again(error: BaseException) -> bool:
     ----------
     error : what Spark raised for your write
     """
-    return isinstance(error, CONFLICTS) or OURS in str(error)
+    return isinstance(error, CONFLICTS) or all(text in str(error) for text in (REFUSED, OURS))
 
 
 @dataclass(frozen=True)

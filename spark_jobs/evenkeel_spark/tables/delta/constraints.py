@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from evenkeel.registry.epochs import Registry
 from evenkeel.spec.table_spec import TableSpec
+from evenkeel_spark.tables.delta.commits import REFUSED as REFUSED
 from evenkeel_spark.tables.delta.commits import last_plan
 from evenkeel_spark.tables.delta.placement_sql import fence_rule as fence_rule
 from evenkeel_spark.tables.delta.placement_sql import rule as rule
@@ -26,8 +27,6 @@ from partitioning.function.function import PartitioningFunction
 from partitioning.function.sql import OURS as OURS
 from partitioning.function.sql import epoch_name as epoch_name
 
-#: Delta's error class for a row that a constraint does not admit.
-REFUSED = "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES"
 #: Advice if a table has changed to another epoch.
 AGAIN = "Run it again: it goes by the current epoch, and counts nothing twice"
 #: A channel that no constraint admits. Not -1: constraints of early versions of Evenkeel admit -1

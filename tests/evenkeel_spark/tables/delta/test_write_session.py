@@ -215,6 +215,10 @@ def test_a_writer_may_try_again_what_was_refused_or_lost(
 
     assert evenkeel_spark.may_try_again(refused(f"INSERT INTO {table} VALUES (7)"))
     assert not evenkeel_spark.may_try_again(refused(f"INSERT INTO {table} VALUES ('a', 'b')"))
+    # A team's own constraint refuses the rows for good. An error may name our modules.
+    spark.sql(f"ALTER TABLE {table} ADD CONSTRAINT whole CHECK (id >= 0)")
+    assert not evenkeel_spark.may_try_again(refused(f"INSERT INTO {table} VALUES (-1)"))
+    assert not evenkeel_spark.may_try_again(refused("SELECT * FROM evenkeel_spark"))
 
     def slow(number: int) -> int:
         end = time.monotonic() + 60
