@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
@@ -24,15 +24,17 @@ class Approve(ApprovalOperator):
     Parameters
     ----------
     spec : path of the table's spec; a template
+    response_timeout : how long a person may take to answer; None: for ever
     """
 
     template_fields = (*ApprovalOperator.template_fields, "spec")
 
-    def __init__(self, *, spec: str, **kwargs: Any) -> None:
+    def __init__(
+        self, *, spec: str, response_timeout: timedelta | None = None, **kwargs: Any
+    ) -> None:
         super().__init__(subject="Move state?", **with_retries(kwargs))
-        if "response_timeout" not in kwargs:
-            # Airflow makes one of `execution_timeout`, which is meant for jobs: nothing moves here.
-            self.response_timeout = None
+        # Airflow makes one of `execution_timeout`, which is meant for jobs: nothing moves here.
+        self.response_timeout = response_timeout
         self.spec = spec
 
     def execute(self, context: Any) -> Any:

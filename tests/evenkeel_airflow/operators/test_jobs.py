@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from tests.support import airflow_env  # noqa: F401  it sets the environment
 from airflow.sdk import DAG
 
 from evenkeel.inspect.half_moved import mark_moving
+from evenkeel.registry.files.run_files import RunFiles
 from evenkeel_airflow.airflow_versions import AirflowFailException, AirflowSkipException
 from evenkeel_airflow.operators import ApplyWindow, Approve, Repair, SparkJob, ValidatePlan
 from evenkeel_airflow.operators.jobs import PlanJob, RollBack
@@ -50,63 +52,81 @@ def test_repair_waits_for_the_dag_that_moves_rows_whatever_its_name(
     assert ran == ["repair", "repair"]
 
 
-@pytest.mark.parametrize("state", ["skipped", "upstream_failed", None])
-def test_a_rollback_runs_where_rows_are_half_moved_whatever_airflow_says_of_migrate(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: str | None
-) -> None:
-    """A run that was stopped between two tries, or whose tasks before were cleared and failed."""
-    ran: list[str] = []
-    monkeypatch.setattr(SparkJob, "execute", lambda self, _: ran.append(self._given()["--digest"]))
-    shop, run = Shop(tmp_path), "rebalance_words--first"
-    shop.learn(run)
-    folder, digest = shop.registry.run(run), shop.plan(run, force=True)
-    with DAG("rebalance_words"):
-        given = {"--spec": shop.spec, "--run": "first", "--digest": "None"}
-        task = RollBack(task_id="roll_back", job="roll_back", arguments=given)
-    said = {"first": {"migrate": state, "verify": "failed"}}
-    ti = Mock(dag_id="rebalance_words", get_task_states=lambda **_: said)
-    context = {"ti": ti, "run_id": "first"}
-    with pytest.raises(AirflowSkipException, match="nothing has moved"):
-        task.execute(context)
-    write_json(folder, "migration.json", {"digest": digest, "epoch": 1, "tables": {}})
-    task.execute(context)
-    assert ran == [digest]
-    (Path(shop.registry.url) / "runs" / run / "migration.json").write_text("{")
-    task.execute(context)
-    assert ran == [digest, digest]
-    # Nobody knows what has moved.
-    Path(shop.spec).unlink()
-    with pytest.raises(AirflowFailException, match="cannot be read"):
-        task.execute(context)
+@dataclass(frozen=True)
+class PlannedRun:
+    """A run with a plan, and its jobs, which note the digest that they are given."""
 
+    shop: Shop
+    digest: str
+    ran: list[str]
 
-def test_rows_that_have_moved_go_on_though_their_plan_was_cleared_and_failed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ran: list[str] = []
-    monkeypatch.setattr(SparkJob, "execute", lambda self, _: ran.append(self._given()["--digest"]))
-    shop, run = Shop(tmp_path), "rebalance_words--first"
-    shop.learn(run)
-    folder, digest = shop.registry.run(run), shop.plan(run, force=True)
+    @property
+    def folder(self) -> RunFiles:
+        return self.shop.registry.run("rebalance_words--first")
 
-    def execute(job: str, given: str, kind: type[PlanJob] = PlanJob) -> None:
+    def move(self) -> None:
+        """Leave the record of a migration that has begun."""
+        record = {"digest": self.digest, "epoch": 1, "tables": {}}
+        write_json(self.folder, "migration.json", record)
+
+    def execute(
+        self, job: str, kind: type[PlanJob] = PlanJob, given: str = "None", **states: str | None
+    ) -> None:
+        """Run a task with the digest that the task plan has left, by the states of the others."""
         with DAG("rebalance_words"):
-            arguments = {"--spec": shop.spec, "--run": "first", "--digest": given}
+            arguments = {"--spec": self.shop.spec, "--run": "first", "--digest": given}
             task = kind(task_id=job, job=job, arguments=arguments)
-        said = {"first": {"migrate": "failed"}}
+        said = {"first": states or {"migrate": "failed"}}
         ti = Mock(dag_id="rebalance_words", get_task_states=lambda **_: said)
         task.execute({"ti": ti, "run_id": "first"})
 
+
+@pytest.fixture
+def planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PlannedRun:
+    ran: list[str] = []
+    monkeypatch.setattr(SparkJob, "execute", lambda self, _: ran.append(self._given()["--digest"]))
+    shop, run = Shop(tmp_path), "rebalance_words--first"
+    shop.learn(run)
+    return PlannedRun(shop, shop.plan(run, force=True), ran)
+
+
+@pytest.mark.parametrize("state", ["skipped", "upstream_failed", None])
+def test_a_rollback_runs_where_rows_are_half_moved_whatever_airflow_says_of_migrate(
+    planned: PlannedRun, state: str | None
+) -> None:
+    """A run that was stopped between two tries, or whose tasks before were cleared and failed."""
+
+    def roll_back(given: str = "None") -> None:
+        planned.execute("roll_back", RollBack, given, migrate=state, verify="failed")
+
+    with pytest.raises(AirflowSkipException, match="nothing has moved"):
+        roll_back()
+    planned.move()
+    roll_back()
+    assert planned.ran == [planned.digest]
+    planned.folder.write("migration.json", b"{")
+    # The job says what is torn.
+    roll_back(planned.digest)
+    assert planned.ran == [planned.digest, planned.digest]
+    # Nobody knows what has moved.
+    Path(planned.shop.spec).unlink()
+    with pytest.raises(AirflowFailException, match="cannot be read"):
+        roll_back()
+
+
+def test_rows_that_have_moved_go_on_though_their_plan_was_cleared_and_failed(
+    planned: PlannedRun,
+) -> None:
     for job in ("migrate", "verify"):
         with pytest.raises(AirflowFailException, match="clear plan with all tasks after it"):
-            execute(job, "None")
-    write_json(folder, "migration.json", {"digest": digest, "epoch": 1, "tables": {}})
-    execute("migrate", "None")
-    execute("verify", "None")
-    execute("roll_back", "None", RollBack)
+            planned.execute(job)
+    planned.move()
+    planned.execute("migrate")
+    planned.execute("verify")
+    planned.execute("roll_back", RollBack)
     # The job itself refuses another plan than the one that was approved.
-    execute("migrate", "d1")
-    assert ran == [digest, digest, digest, "d1"]
+    planned.execute("migrate", given="d1")
+    assert planned.ran == [planned.digest, planned.digest, planned.digest, "d1"]
 
 
 @pytest.mark.parametrize(("given", "retries"), [({}, 2), ({"retries": 0}, 0)])
@@ -127,5 +147,7 @@ def test_a_plan_waits_for_its_answer_whatever_the_time_limit_of_jobs(given: dict
     with DAG("mine", schedule=None, default_args={"execution_timeout": timedelta(hours=1)}):
         task = Approve(task_id="approve", spec="t.yaml", **given)
         job = SparkJob(task_id="job", job="learn", arguments={})
-    assert task.response_timeout == given.get("response_timeout")
+    with DAG("other", schedule=None, default_args={"execution_timeout": timedelta(1), **given}):
+        other = Approve(task_id="approve", spec="t.yaml")
+    assert task.response_timeout == other.response_timeout == given.get("response_timeout")
     assert job.execution_timeout == timedelta(hours=1)
