@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from datetime import UTC, date, datetime
 from functools import partial
-from threading import Event, Thread
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
@@ -32,6 +31,7 @@ from evenkeel_spark.events.reader import (
 )
 from evenkeel_spark.evolving.command import add_options, run_evolve
 from evenkeel_spark.runtime.command import add_day, parser, run_job, say
+from evenkeel_spark.runtime.heartbeat import repeating
 from evenkeel_spark.tables.delta import commits, constraints, filesystem, state
 from evenkeel_spark.tables.delta.preflight import check_tables
 from evenkeel_spark.tables.delta.unfinished_table import (
@@ -112,7 +112,7 @@ def _bootstrap(spark: SparkSession, table: Table, end: date | None) -> bool:
     missing = [name for name in spec.state if not _there(spark, table, name)]
     for name in spec.state:
         if name not in missing:
-            check_half_made(spark, table, name, function, spent, _marked_folders(table))
+            check_half_made(spark, table, name, function, spent, _begun(table).state)
             path = spec.state[name].path
             check_made(state.properties(spark, path), path, made)
     if missing:
@@ -137,36 +137,29 @@ def _bootstrap(spark: SparkSession, table: Table, end: date | None) -> bool:
     return True
 
 
-def _marked_folders(table: Table) -> list[str]:
-    """Return the folders that a bootstrap of this registry has begun to write."""
+def _begun(table: Table) -> BootstrapRecord:
+    """Return what a bootstrap of this registry has begun to write, and when it last said so."""
     found = table.registry.files.bootstrap.find()
-    return [] if found is None else found.state
+    return BootstrapRecord(state=[]) if found is None else found
 
 
 @contextmanager
 def _at_work(table: Table, names: Sequence[str]) -> Iterator[None]:
     """Write to the registry, each minute, that this bootstrap makes these tables."""
-    ended = Event()
 
     def tell() -> None:
-        paths = sorted({*_marked_folders(table), *(table.spec.state[name].path for name in names)})
+        paths = sorted({*_begun(table).state, *(table.spec.state[name].path for name in names)})
         record = BootstrapRecord(state=paths, time=datetime.now(UTC).isoformat())
         table.registry.files.bootstrap.write(record)
 
-    def go_on_telling() -> None:
-        while not ended.wait(SIGN_SECONDS):
-            # The next one may come through.
-            with suppress(EvenkeelError):
-                tell()
+    def go_on() -> None:
+        # The next one may come through.
+        with suppress(EvenkeelError):
+            tell()
 
     tell()
-    teller = Thread(target=go_on_telling, name="at work", daemon=True)
-    teller.start()
-    try:
+    with repeating(go_on, lambda: SIGN_SECONDS, "at work"):
         yield
-    finally:
-        ended.set()
-        teller.join()
 
 
 def _there(spark: SparkSession, table: Table, name: str) -> bool:
@@ -178,13 +171,9 @@ def _there(spark: SparkSession, table: Table, name: str) -> bool:
     spec, path = table.spec, table.spec.state[name].path
     if not filesystem.occupied(spark, path):
         return False
-    begun = table.registry.files.bootstrap.find()
-    told = (
-        0.0
-        if begun is None or begun.time is None
-        else datetime.fromisoformat(begun.time).timestamp()
-    )
-    if path in _marked_folders(table) and clear_unfinished(spark, path, rows=True, at_work=told):
+    begun = _begun(table)
+    told = datetime.fromisoformat(begun.time).timestamp() if begun.time else 0.0
+    if path in begun.state and clear_unfinished(spark, path, rows=True, at_work=told):
         say(f"{name}: an earlier bootstrap was broken off while it wrote. Writing the table again")
         return False
     found = state.check_owner(spark, path, spec.table)

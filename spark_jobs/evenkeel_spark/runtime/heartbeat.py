@@ -1,4 +1,4 @@
-"""Tell how far Spark is while a job says nothing else: a long step must not look like a hang."""
+"""A beat beside a job's work: it tells how far Spark is, so that a long step does not look hung."""
 
 from __future__ import annotations
 
@@ -10,6 +10,32 @@ from pyspark.sql import SparkSession
 
 #: Seconds without a line of progress, after which Spark's own progress is printed.
 SILENCE = 30.0
+
+
+@contextmanager
+def repeating(
+    what: Callable[[], object], seconds: Callable[[], float], name: str
+) -> Iterator[None]:
+    """Do something again and again beside the block, until it ends.
+
+    Parameters
+    ----------
+    seconds : returns how long to wait before the next time
+    name : of the thread
+    """
+    ended = Event()
+
+    def go_on() -> None:
+        while not ended.wait(seconds()):
+            what()
+
+    thread = Thread(target=go_on, name=name, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join(SILENCE)
 
 
 @contextmanager
@@ -27,20 +53,13 @@ def heartbeat(
     silent : returns the seconds since the last line
     silence : seconds to wait for
     """
-    ended = Event()
 
     def tell() -> None:
-        while not ended.wait(max(silence - silent(), silence / 10)):
-            if silent() >= silence and (text := tasks_done(spark)):
-                say(text)
+        if silent() >= silence and (text := tasks_done(spark)):
+            say(text)
 
-    teller = Thread(target=tell, name="heartbeat", daemon=True)
-    teller.start()
-    try:
+    with repeating(tell, lambda: max(silence - silent(), silence / 10), "heartbeat"):
         yield
-    finally:
-        ended.set()
-        teller.join(SILENCE)
 
 
 def tasks_done(spark: SparkSession) -> str | None:
