@@ -20,7 +20,16 @@ from evenkeel_spark.windows import window_notes
 from evenkeel_spark.windows.undo_window import undo_window
 from partitioning.errors import InputError
 from tests.conftest import World
-from tests.support.worlds.windows import applied_twice, day, exact, sql_name, trips, until, versions
+from tests.support.worlds.windows import (
+    applied_twice,
+    day,
+    exact,
+    killed_between_tables,
+    sql_name,
+    trips,
+    until,
+    versions,
+)
 
 pytestmark = pytest.mark.spark
 
@@ -64,22 +73,13 @@ def test_the_first_windows_of_an_empty_state_count_once(
 
 @pytest.mark.parametrize("empty", [False, True])
 def test_a_window_is_never_added_to_one_of_two_tables_alone(
-    spark: SparkSession, world: World, monkeypatch: pytest.MonkeyPatch, empty: bool
+    spark: SparkSession, world: World, empty: bool
 ) -> None:
     """One that left a gap was killed between two tables. The days of the gap are in neither."""
     table = world.with_seen().table
     bootstrap(spark, table, None if empty else day(8))
-    real = job.merge_window
-
-    def first_only(spark: SparkSession, spec: object, name: str, *window: object) -> None:
-        if name == "seen":
-            raise KeyboardInterrupt
-        real(spark, spec, name, *window)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(job, "merge_window", first_only)
-        with pytest.raises(KeyboardInterrupt):
-            apply_window(spark, table, day(10), day(12), allow_gap=True)
+    with killed_between_tables():
+        apply_window(spark, table, day(10), day(12), allow_gap=True)
     before = versions(spark, world)
     if not empty:
         with pytest.raises(InputError, match="Give --allow-gap, as another state table has this"):
@@ -100,18 +100,10 @@ def test_the_loser_of_two_tables_leaves_both_alone_after_a_kill_between_them(
 ) -> None:
     table = world.with_seen().table
     bootstrap(spark, table, day(8))
-    real = job.merge_window
-
-    def first_only(spark: SparkSession, spec: object, name: str, *window: object) -> None:
-        if name == "seen":
-            raise KeyboardInterrupt
-        real(spark, spec, name, *window)
 
     def killed() -> None:
-        with monkeypatch.context() as patch:
-            patch.setattr(job, "merge_window", first_only)
-            with pytest.raises(KeyboardInterrupt):
-                apply_window(spark, table, day(8), day(10))
+        with killed_between_tables():
+            apply_window(spark, table, day(8), day(10))
 
     before = versions(spark, world)
     between(monkeypatch, killed)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -125,6 +126,19 @@ def hooked(patch: pytest.MonkeyPatch, when: str, tables: int, act: Callable[[], 
 
     patch.setattr(job, "merge_window", merging)
     patch.setattr(constraints, "check_unchanged", checking)
+
+
+@contextmanager
+def killed_between_tables() -> Iterator[None]:
+    """The process of a window ends once its first table has it."""
+
+    def kill() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        hooked(patch, WHENS[0], 1, kill)
+        with pytest.raises(KeyboardInterrupt):
+            yield
 
 
 def trips(spark: SparkSession, world: World) -> int:

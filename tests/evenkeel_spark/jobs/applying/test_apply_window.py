@@ -25,6 +25,7 @@ from partitioning.function.hashing import key_hash
 from tests.conftest import World, compiled
 from tests.support.worlds.windows import (
     day,
+    killed_between_tables,
     rows,
     split,
     versions,
@@ -134,19 +135,9 @@ def test_a_second_run_changes_nothing_nor_does_another_window(spark, ready: Worl
 def test_a_crash_between_two_tables_is_completed(spark, world: World, monkeypatch):
     table = world.with_seen().table
     bootstrap(spark, table, day(8))
-    real, done = job.merge_window, []
-
-    def first_only(spark, spec, name, *window):
-        if done:
-            raise KeyboardInterrupt
-        real(spark, spec, name, *window)
-        done.append(name)
-
     before = versions(spark, world)
-    with monkeypatch.context() as patch:
-        patch.setattr(job, "merge_window", first_only)
-        with pytest.raises(KeyboardInterrupt):
-            apply_window(spark, table, day(8), day(10))
+    with killed_between_tables():
+        apply_window(spark, table, day(8), day(10))
     # Even a run that does not look first finds the transaction spent.
     there = applied_windows.Applied(day(8), 0, 0)
     monkeypatch.setattr(applied_windows, "waiting", lambda *_: dict.fromkeys(before, there))
@@ -179,18 +170,10 @@ def test_days_are_not_left_out_unless_asked_to(spark, ready: World, capsys):
 @pytest.mark.slow
 def test_a_window_broken_off_between_two_tables_comes_first(spark, world: World, monkeypatch):
     """Else what one table lacks of it would be lost. State began empty: any first day will do."""
-    table, real = world.with_seen().table, job.merge_window
+    table = world.with_seen().table
     bootstrap(spark, table)
-
-    def first_only(spark, spec, name, *window):
-        if name == "seen":
-            raise KeyboardInterrupt
-        real(spark, spec, name, *window)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(job, "merge_window", first_only)
-        with pytest.raises(KeyboardInterrupt):
-            apply_window(spark, table, day(4), day(6))
+    with killed_between_tables():
+        apply_window(spark, table, day(4), day(6))
     with pytest.raises(InputError, match="Run this first: --start 2013-01-04 --end 2013-01-06"):
         apply_window(spark, table, day(6), day(7), allow_gap=True)
     apply_window(spark, table, day(4), day(6))

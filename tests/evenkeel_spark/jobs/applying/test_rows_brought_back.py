@@ -22,6 +22,7 @@ from tests.support.worlds.windows import (
     day,
     exact,
     forget_history,
+    killed_between_tables,
     restore,
     sql_name,
     versions,
@@ -97,23 +98,16 @@ def test_two_windows_of_one_table_are_applied_again_in_order(
 
 
 def test_a_kill_between_tables_that_were_both_brought_back(
-    spark: SparkSession, both: World, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, both: World
 ) -> None:
-    before, real = versions(spark, both), job.merge_window
+    before = versions(spark, both)
     for start, end in ((8, 9), (9, 11)):
         apply_window(spark, both.table, day(start), day(end))
     for name in before:
         restore(spark, both, before[name], name)
 
-    def first_only(spark: SparkSession, spec: object, name: str, *window: object) -> None:
-        if name == "seen":
-            raise KeyboardInterrupt
-        real(spark, spec, name, *window)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(job, "merge_window", first_only)
-        with pytest.raises(KeyboardInterrupt):
-            apply_window(spark, both.table, day(8), day(9))
+    with killed_between_tables():
+        apply_window(spark, both.table, day(8), day(9))
     with pytest.raises(InputError, match="Run this first: --start 2013-01-08 --end 2013-01-09"):
         apply_window(spark, both.table, day(9), day(11))
     applied_twice(spark, both, 8, 9)
