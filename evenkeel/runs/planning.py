@@ -110,7 +110,7 @@ def plan_back(
     profile: Profile,
     target: Epoch,
     tables: Mapping[str, int],
-    row: KeyColumn | None = None,
+    row: KeyColumn | None,
 ) -> Plan:
     """Plan a new epoch that puts every key where an earlier epoch had it.
 

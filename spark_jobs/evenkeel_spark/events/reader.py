@@ -59,23 +59,24 @@ def read_events(
         ) from error
     wanted = spec.input_columns
     row = function.row if function is not None and len(function.split) else None
+    if row is not None and row.name not in events.columns:
+        what = f"expected column {row.name!r}, by which keys are split, found none"
+        fix = f"Bring it back; or set split.by, and run rebalance_{spec.table} with force"
+        raise InputError(what, source.path, fix)
     if row is not None:
         wanted.setdefault(row.name, "split.by")
-    other = (
-        f"To split keys by another column: set split.by, and run rebalance_{spec.table} by force"
-    )
     if missing := [f"{c!r} ({field})" for c, field in wanted.items() if c not in events.columns]:
         raise InputError(
             f"there is no column {', '.join(missing)}",
             source.path,
-            f"Its columns: {', '.join(events.columns[:40])}{'' if row is None else f'. {other}'}",
+            f"Its columns: {', '.join(events.columns[:40])}",
         )
     _check_types(events, spec)
     if row is not None and (kind := events.schema[row.name].dataType.simpleString()) != row.type:
         raise InputError(
             f"column {row.name!r} is {kind}, keys are split by it as {row.type}",
             source.path,
-            f"Convert the input, so that a window is split as before. {other}",
+            f"Convert the input back; or run rebalance_{spec.table} with force",
         )
     return events.select(*(col(c) for c in wanted))
 

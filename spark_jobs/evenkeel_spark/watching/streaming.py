@@ -46,9 +46,9 @@ def carry_out(spark: SparkSession, table: Table, spec: str, run: str) -> int | N
 
     Raises
     ------
-    FenceError : rows have moved, and the plan does not go with the spec as it is now
-    DamagedError : nobody knows whether rows have moved
-    UnreachableError : a store is down
+    FenceError : rows have moved, and the plan does not go with the spec of now.
+    DamagedError : nobody knows whether rows have moved.
+    UnreachableError : a store is down.
     """
     migration: Migration | None = None
     # One that was killed goes on by its own plan, whatever the spec says by now.

@@ -141,7 +141,7 @@ def _raise_known(spark: SparkSession, spec: TableSpec, name: str, error: Excepti
     there = state.schema(spark, table.path).fieldNames()
     if gone := [c for c in table.columns if c not in there]:
         raise FenceError(
-            f"there is no column {gone[0]!r} any more: the table was changed",
+            f"expected column {gone[0]!r}, found none: the table was changed",
             where,
             "Run it again by the spec of now: it counts nothing twice. If somebody renamed the "
             "column by hand: rename it back; or give its new name in the spec, and run `evenkeel "

@@ -40,7 +40,7 @@ def test_a_window_whose_column_has_another_name_by_now_writes_nothing(
 
     with monkeypatch.context() as patch:
         patch.setattr(window_merge, "_check_declared", late)
-        with pytest.raises(FenceError, match="there is no column 'miles' any more"):
+        with pytest.raises(FenceError, match="expected column 'miles', found none"):
             apply_window(spark, table, day(8), day(9))
     now = rows(spark, ready, "totals")
     assert now["flown"].to_dict() == before["miles"].to_dict()

@@ -134,7 +134,7 @@ def test_a_learn_under_way_writes_no_name(
         patch.setattr(learn_job, what, then)
         patch.setattr(Sketches, "write", write)
         assert learn_job.main(asked) == 2
-    # What was forgotten by then is not even written for a moment: the job may be killed.
+    # A name that was forgotten by then is never written: the job may be killed.
     assert bool(written) is late
     registry = Path(world.table.registry.url)
     assert not world.table.registry.run("r").profile.exists()

@@ -34,10 +34,10 @@ def write_by_branch(
 
     Parameters
     ----------
-    prefix : begins the branch's name, as that of each branch for the same
-    write : gets a session and the SQL name of the branch
-    audit : raises if the commit may not come
-    conf : settings of that session
+    prefix : of the names of branches for this purpose.
+    write : gets a session and the branch's name in SQL.
+    audit : raises if the commit may not come.
+    conf : settings of the session.
 
     Returns
     -------

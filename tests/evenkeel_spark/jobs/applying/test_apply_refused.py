@@ -32,7 +32,7 @@ def test_a_row_column_of_another_type_is_refused(spark, ready: World):
     before = versions(spark, ready)
     for change, message in (
         (lambda e: e.assign(miles=e["miles"].astype("int64")), "is bigint, keys are split by it"),
-        (lambda e: e.drop(columns="miles"), "no column 'miles'"),
+        (lambda e: e.drop(columns="miles"), "column 'miles', by which keys are split, found none"),
     ):
         ready.write_events(change(ready.events))
         with pytest.raises(InputError, match=message):
