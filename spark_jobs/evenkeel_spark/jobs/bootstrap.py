@@ -112,7 +112,7 @@ def _bootstrap(spark: SparkSession, table: Table, end: date | None) -> bool:
     missing = [name for name in spec.state if not _there(spark, table, name)]
     for name in spec.state:
         if name not in missing:
-            check_half_made(spark, table, name, function, spent, _begun(table).state)
+            check_half_made(spark, table, name, function, spent, _marked(table).state)
             path = spec.state[name].path
             check_made(state.properties(spark, path), path, made)
     if missing:
@@ -137,7 +137,7 @@ def _bootstrap(spark: SparkSession, table: Table, end: date | None) -> bool:
     return True
 
 
-def _begun(table: Table) -> BootstrapRecord:
+def _marked(table: Table) -> BootstrapRecord:
     """Return what a bootstrap of this registry has begun to write, and when it last said so."""
     found = table.registry.files.bootstrap.find()
     return BootstrapRecord(state=[]) if found is None else found
@@ -148,7 +148,7 @@ def _at_work(table: Table, names: Sequence[str]) -> Iterator[None]:
     """Write to the registry, each minute, that this bootstrap makes these tables."""
 
     def tell() -> None:
-        paths = sorted({*_begun(table).state, *(table.spec.state[name].path for name in names)})
+        paths = sorted({*_marked(table).state, *(table.spec.state[name].path for name in names)})
         record = BootstrapRecord(state=paths, time=datetime.now(UTC).isoformat())
         table.registry.files.bootstrap.write(record)
 
@@ -171,9 +171,9 @@ def _there(spark: SparkSession, table: Table, name: str) -> bool:
     spec, path = table.spec, table.spec.state[name].path
     if not filesystem.occupied(spark, path):
         return False
-    begun = _begun(table)
-    told = datetime.fromisoformat(begun.time).timestamp() if begun.time else 0.0
-    if path in begun.state and clear_unfinished(spark, path, rows=True, at_work=told):
+    marked = _marked(table)
+    told = datetime.fromisoformat(marked.time).timestamp() if marked.time else 0.0
+    if path in marked.state and clear_unfinished(spark, path, rows=True, at_work=told):
         say(f"{name}: an earlier bootstrap was broken off while it wrote. Writing the table again")
         return False
     found = state.check_owner(spark, path, spec.table)
