@@ -84,6 +84,7 @@ _OF_MESSAGES = {
     r"has lost its constraint": "Somebody dropped the CHECK by hand, or wrote the table new.",
     r"has rows that|\{operation\} came between": "Rows came past the CHECK: by a restore, by a "
     "copy, or while somebody had dropped it.",
+    r"evolve has begun": "A call of evolve was killed, or is at work at this moment.",
     r"has no version left|has the column slot|.*(half moved|state moves|rows move just now"
     r"|is moving rows|begun to move|has not ended|not migrated|still has the constraint"
     r"|about to publish|begun to move rows)": "A run moves rows at this moment, or was broken off "

@@ -22,8 +22,9 @@ from evenkeel_spark.adoption.survey import Survey, look
 from evenkeel_spark.events.reader import read_events, typed_key
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.crash_point import crash_point
+from evenkeel_spark.tables.declared_columns import ROWS_PROPERTY
 from evenkeel_spark.tables.delta import commits, constraints, state
-from evenkeel_spark.tables.delta.preflight import ROWS_PROPERTY, check_tables
+from evenkeel_spark.tables.delta.preflight import check_tables
 from evenkeel_spark.tables.delta.state import REGISTRY_PROPERTY
 from evenkeel_spark.tables.delta.write_session import own_session
 from evenkeel_spark.tables.parallelism import cores

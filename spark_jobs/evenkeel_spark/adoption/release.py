@@ -21,8 +21,8 @@ from evenkeel_spark.adoption.before import Before, find_before
 from evenkeel_spark.adoption.rewrite import Layout, change
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.crash_point import crash_point
+from evenkeel_spark.tables.declared_columns import ROWS_PROPERTY
 from evenkeel_spark.tables.delta import commits, constraints, state
-from evenkeel_spark.tables.delta.preflight import ROWS_PROPERTY
 from evenkeel_spark.tables.delta.write_session import own_session
 from evenkeel_spark.tables.membership import known_tables, owning_spec
 from evenkeel_spark.tables.moving import check_no_run_moves

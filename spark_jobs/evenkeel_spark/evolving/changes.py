@@ -24,6 +24,7 @@ class Kind(StrEnum):
     rename_column = "rename column"
     widen_column = "widen column"
     rename_input = "rename input"
+    end_change = "end change"
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,4 @@
-"""How the columns of one state table differ from its spec, and the statements that mend it.
-
-The table's property with the merges is set last. So a change that was broken off is still one:
-column by column, the table says how far it has come.
-"""
+"""How the columns of one state table differ from its spec."""
 
 from __future__ import annotations
 
@@ -19,9 +15,7 @@ from evenkeel_spark.evolving.changes import Intent, Kind, TableChange
 from evenkeel_spark.evolving.team_checks import checked_columns, refuse_checked
 from evenkeel_spark.evolving.widening import widenings
 from evenkeel_spark.tables.column_inputs import (
-    INPUTS_PROPERTY,
     check_hashes,
-    inputs_text,
     inputs_words,
     kept_inputs,
     made_of,
@@ -29,19 +23,13 @@ from evenkeel_spark.tables.column_inputs import (
     same_inputs,
 )
 from evenkeel_spark.tables.comparable import comparable
-from evenkeel_spark.tables.delta.preflight import COLUMNS_PROPERTY, check_ours, declared
-from evenkeel_spark.tables.delta.state import properties, properties_sql, schema
+from evenkeel_spark.tables.declared_columns import ADDING_PROPERTY, COLUMNS_PROPERTY
+from evenkeel_spark.tables.delta.preflight import check_ours
+from evenkeel_spark.tables.delta.state import properties, schema
 from evenkeel_spark.windows.kept_types import may_keep
 from partitioning.errors import InputError
 from partitioning.function.sql import quoted
 
-#: Delta's property for columns that are renamed or dropped without a rewrite. `evolve` sets it
-#: before it does either.
-_MAPPING = "delta.columnMapping.mode"
-_MAPPED = ("name", "id")
-#: Delta's property for columns that get a wider type without a rewrite. `evolve` sets it
-#: before it does that.
-_WIDENING = "delta.enableTypeWidening"
 _OTHER_NAME = "Give the new column another name in the spec, and drop the old one with --drop"
 
 
@@ -101,28 +89,7 @@ class TableColumns:
                 found += [*self._widened(column, old), *self._other_input(column, old)]
             else:
                 found += self._added(column)
-        return found
-
-    def statements(self) -> list[str]:
-        """List the rest of the statements `ALTER TABLE ...` that are left to be made, in order."""
-        changes = self.changes()
-        wanted = [sql for change in changes for sql in change.sql]
-        found = list(self._enabling(wanted)) + wanted
-        now = {
-            COLUMNS_PROPERTY: declared(self.spec.state[self.name]),
-            INPUTS_PROPERTY: inputs_text(self.spec, self.name, self.types),
-        }
-        if changes and any(self.properties.get(name) != value for name, value in now.items()):
-            found.append(f"SET TBLPROPERTIES {properties_sql(now)}")
-        return found
-
-    def _enabling(self, wanted: list[str]) -> Iterator[str]:
-        moved = any(sql.startswith(("RENAME", "DROP")) for sql in wanted)
-        if moved and self.properties.get(_MAPPING) not in _MAPPED:
-            yield f"SET TBLPROPERTIES ('{_MAPPING}' = 'name')"
-        widened = any(sql.startswith("ALTER COLUMN") for sql in wanted)
-        if widened and self.properties.get(_WIDENING) != "true":
-            yield f"SET TBLPROPERTIES ('{_WIDENING}' = 'true')"
+        return found or [*self._ended()]
 
     def _renames(self, made: Mapping[str, str | None]) -> dict[str, str]:
         """Return the renames that are not done yet, new name by old one."""
@@ -260,6 +227,12 @@ class TableColumns:
             raise other_inputs(self.spec, self.name, column, was, now)
         meaning = f"made of {inputs_words(now)}, before of {inputs_words(was)}; its values stay"
         yield TableChange(Kind.rename_input, self.name, column, meaning)
+
+    def _ended(self) -> Iterator[TableChange]:
+        """Yield the end of a call that was broken off, where nothing else of it is left to do."""
+        if self.properties.get(ADDING_PROPERTY) == "true":
+            meaning = "a call was broken off; columns that it has added stay"
+            yield TableChange(Kind.end_change, self.name, "", meaning)
 
     def _check_merge(self, column: str, merge: str | None) -> None:
         intent = self._merge(column)

@@ -33,6 +33,7 @@ from evenkeel_spark.evolving.joining import (
     restore_members,
 )
 from evenkeel_spark.evolving.state_tables import StateTables, find_tables
+from evenkeel_spark.evolving.statements import statements
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.retry import retry_on_conflict
 from evenkeel_spark.tables.delta import commits, constraints, state
@@ -172,7 +173,7 @@ def _step(found: Evolution, name: str) -> bool:
     """Make the first commit that is left for a state table; return False if none is left."""
     path = found.path(name)
     constraints.check_unchanged(found.spark, found.table.spec, path, found.function)
-    left = found.columns(name).statements()
+    left = statements(found.columns(name))
     if not left:
         return False
     with commits.our_commit(found.spark, None, None, {"step": "evolve"}) as own:

@@ -20,8 +20,9 @@ from evenkeel.table import Table
 from evenkeel_spark.adoption.release import keeps
 from evenkeel_spark.evolving.changes import Intent, Kind, TableChange
 from evenkeel_spark.tables.column_inputs import check_made_of
+from evenkeel_spark.tables.declared_columns import check_made_from_events
 from evenkeel_spark.tables.delta import constraints, filesystem, state
-from evenkeel_spark.tables.delta.preflight import check_made_from_events, check_ours
+from evenkeel_spark.tables.delta.preflight import check_ours
 from evenkeel_spark.tables.delta.unfinished_table import (
     MADE_PROPERTY,
     clear_unfinished,

@@ -22,7 +22,7 @@ from evenkeel_spark.iceberg.placing import count_misplaced, name_column, place, 
 from evenkeel_spark.iceberg.survey import IcebergSurvey, survey_table
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.crash_point import crash_point
-from evenkeel_spark.tables.delta.preflight import ROWS_PROPERTY
+from evenkeel_spark.tables.declared_columns import ROWS_PROPERTY
 from evenkeel_spark.tables.delta.state import (
     BEFORE_PROPERTY,
     REGISTRY_PROPERTY,

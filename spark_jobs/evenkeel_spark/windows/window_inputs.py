@@ -11,8 +11,8 @@ from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.events.reader import check_key
 from evenkeel_spark.runtime.retry import retry_on_conflict
 from evenkeel_spark.tables.column_inputs import INPUTS_PROPERTY, check_made_of, inputs_text
+from evenkeel_spark.tables.declared_columns import COLUMNS_PROPERTY
 from evenkeel_spark.tables.delta import commits, state
-from evenkeel_spark.tables.delta.preflight import COLUMNS_PROPERTY
 from partitioning.function.function import PartitioningFunction
 
 

@@ -14,9 +14,9 @@ from evenkeel_spark.events.reader import col
 from evenkeel_spark.migration.split_state import PartialMerge, check_nothing_lost
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.column_inputs import kept_inputs, made_of, same_inputs
+from evenkeel_spark.tables.declared_columns import COLUMNS_PROPERTY, check_none_added, declared
 from evenkeel_spark.tables.delta import commits, constraints, state
 from evenkeel_spark.tables.delta.placement_sql import of_keys_sql
-from evenkeel_spark.tables.delta.preflight import COLUMNS_PROPERTY, declared
 from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
 from evenkeel_spark.windows.kept_types import as_stored
 from partitioning.errors import FenceError
@@ -117,6 +117,7 @@ def _check_declared(spark: SparkSession, spec: TableSpec, name: str) -> None:
     """
     table = spec.state[name]
     found = state.properties(spark, table.path)
+    check_none_added(found, f"{name} ({table.path})")
     kept, now = kept_inputs(found), made_of(spec, name)
     same = found.get(COLUMNS_PROPERTY) in (None, declared(table))
     if table.columns and not (same and all(same_inputs(kept.get(c, now[c]), now[c]) for c in now)):

@@ -12,8 +12,9 @@ from evenkeel_spark.evolving.changes import Intent, Kind
 from evenkeel_spark.evolving.evolve import evolve
 from evenkeel_spark.jobs import bootstrap as job
 from evenkeel_spark.jobs.apply_window import apply_window
+from evenkeel_spark.tables.declared_columns import COLUMNS_PROPERTY
 from evenkeel_spark.tables.delta import state
-from evenkeel_spark.tables.delta.preflight import COLUMNS_PROPERTY, check_tables
+from evenkeel_spark.tables.delta.preflight import check_tables
 from partitioning.errors import InputError
 from tests.chaos.home import RIVAL, RUN, dag
 from tests.conftest import SPEC, World

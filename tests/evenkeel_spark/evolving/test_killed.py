@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from evenkeel_spark.evolving.changes import Intent
+from evenkeel_spark.evolving.changes import Intent, Kind
 from evenkeel_spark.evolving.evolve import evolve
 from evenkeel_spark.jobs.apply_window import apply_window
 from evenkeel_spark.tables.delta import constraints, state
@@ -159,3 +159,31 @@ def test_a_table_whose_first_commit_never_came_is_made(
     evolve(spark, table, Intent.of())
     assert not torn.exists() and rows(spark, ready, "newest").empty
     assert constraints.our_constraints(spark, str(path)) == {"evenkeel_epoch_0"}
+
+
+def test_no_window_comes_while_a_column_is_added(spark: SparkSession, ready: World) -> None:
+    """It would count as applied by the old spec, and the new column would lack it for ever."""
+    columns = SPEC["state"]["totals"]["columns"]
+    more = {**columns, "least": {"merge": "min", "of": "miles"}}
+    table = ready.with_columns(more).table
+    # Stop when the column is there, and the table's property does not have it yet.
+    points = stopped(partial(evolve, spark, table, Intent.of()), None)
+    assert points.count("after ALTER on totals") == 3
+    before = ready.respec(state=SPEC["state"]).table
+    evolve(spark, before, Intent.of([], ["totals.least"]))
+    at = [i for i, label in enumerate(points) if label == "after ALTER on totals"][1]
+    assert "least" not in state.schema(spark, before.spec.state["totals"].path).fieldNames()
+    table = ready.with_columns(more).table
+    stopped(partial(evolve, spark, table, Intent.of()), at)
+    assert "least" in state.schema(spark, before.spec.state["totals"].path).fieldNames()
+    for by in (table, before):
+        with pytest.raises(InputError, match="has begun to add columns"):
+            apply_window(spark, by, day(8), day(9))
+    # By the old spec the change is given up; by the new one it can be made again.
+    (change,) = evolve(spark, before, Intent.of())
+    assert change.kind == Kind.end_change
+    assert evolve(spark, before, Intent.of()) == []
+    apply_window(spark, before, day(8), day(9))
+    assert [c.kind for c in evolve(spark, table, Intent.of())] == [Kind.add_column]
+    apply_window(spark, table, day(9), day(10))
+    assert rows(spark, ready, "totals")["least"].notna().any()

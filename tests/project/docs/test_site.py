@@ -13,12 +13,14 @@ from html.parser import HTMLParser
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
+from urllib.request import urlopen
 
 import pytest
 import yaml
 
 from setup.docs.drawings.canvas import COLORS
 from tests.project.docs.conftest import run
+from tests.support.cases.topology import free_port, process, until
 from tests.support.pages.chromium import running_chromium
 from tests.support.wheel import ROOT, tracked
 
@@ -170,6 +172,16 @@ def test_a_browser_finds_by_search_what_it_asks_of_this_machine_alone(site: Path
     assert any("reference/settings.html" in link for link in found)
     assert len(asked) > 5 and [url for url in asked if not url.startswith(home)] == []
     assert failed == []
+
+
+@pytest.mark.slow
+def test_make_docs_serve_shows_the_site_on_this_machine_alone(tmp_path: Path) -> None:
+    log, home = tmp_path / "log", f"127.0.0.1:{free_port()}"
+    with process(log, "make", "docs-serve", PORT=home.partition(":")[2]) as started:
+        until(lambda: f"Serving on http://{home}/" in log.read_text() or started.poll(), log)
+        assert started.poll() is None, log.read_text()
+        with urlopen(f"http://{home}/how-to/schedule.html", timeout=60) as page:
+            assert b"<h1" in page.read()
 
 
 def test_public_names_are_described(site: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 
@@ -12,6 +11,7 @@ from evenkeel.registry.epochs import Registry
 from evenkeel.spec.parts import StateTable
 from evenkeel.spec.table_spec import CHANNEL, SLOT, TableSpec
 from evenkeel_spark.tables.column_inputs import check_made_of
+from evenkeel_spark.tables.declared_columns import ROWS_PROPERTY, check_columns
 from evenkeel_spark.tables.delta.state import (
     SLOTS_PROPERTY,
     TABLE_PROPERTY,
@@ -32,15 +32,6 @@ from evenkeel_spark.tables.membership import (
     refuse_missing,
 )
 from partitioning.errors import InputError
-
-#: Table property with the merge of each state column, as JSON.
-COLUMNS_PROPERTY = "evenkeel.columns"
-#: Property of each adopted table: rows a key, as in the spec.
-ROWS_PROPERTY = "evenkeel.rows"
-_FIX = (
-    "Set it back; or run `evenkeel evolve`, which changes the tables (--dry-run: says what it "
-    "would do)"
-)
 
 
 def check_tables(spark: SparkSession, spec: TableSpec, added: bool = False) -> None:
@@ -170,84 +161,6 @@ def _take_again(spec: TableSpec, name: str, columns: Collection[str]) -> str:
         "Find in DESCRIBE HISTORY who took its columns away, RESTORE the table to the version "
         f"before, then run `evenkeel repair {spec.table}`"
     )
-
-
-def declared(state: StateTable) -> str:
-    """Return the value of `COLUMNS_PROPERTY` for a table of the spec."""
-    return json.dumps({n: c.merge for n, c in state.columns.items()}, sort_keys=True)
-
-
-def check_made_from_events(properties: Mapping[str, str], where: str) -> None:
-    """Refuse a table that was adopted, where the spec has columns that Evenkeel makes.
-
-    Parameters
-    ----------
-    properties : of the Delta table
-    where : the table, for errors
-
-    Raises
-    ------
-    InputError : advises what the spec has to say
-    """
-    if ROWS_PROPERTY in properties:
-        raise InputError(
-            f"expected state that Evenkeel made from events, found a table adopted with "
-            f"rows: {properties[ROWS_PROPERTY]}",
-            where,
-            f"Set rows: {properties[ROWS_PROPERTY]} in place of columns in the spec",
-        )
-
-
-def check_columns(
-    name: str,
-    state: StateTable,
-    properties: Mapping[str, str],
-    stored: Collection[str],
-    added: bool = False,
-) -> None:
-    """Refuse a spec whose state columns differ from those that the table was made with.
-
-    Old values would be merged with new ones of another meaning.
-
-    Parameters
-    ----------
-    name : of the state table, in the spec
-    state : its part of the spec
-    properties : of the Delta table. A table of an early version lacks the property, and is
-        compared by the names of its columns alone
-    stored : names of all columns of the Delta table
-    added : allow columns of the spec that the table was not made with, and has by now
-
-    Raises
-    ------
-    InputError : names the first column that differs, what it was, and what it is
-    """
-    where = f"{name} ({state.path})"
-    check_made_from_events(properties, where)
-    kept = properties.get(COLUMNS_PROPERTY)
-    made: dict[str, str | None] = dict.fromkeys(stored) if kept is None else json.loads(kept)
-    for column, asked in state.columns.items():
-        if column not in made:
-            if added and (column in stored or kept is None):
-                continue
-            raise InputError(
-                f"there is no state column {column!r}, which the spec makes by {asked.merge}; "
-                f"it was made with {', '.join(made)}",
-                where,
-                _FIX,
-            )
-        if (was := made[column]) is not None and was != asked.merge:
-            raise InputError(
-                f"column {column!r} was made by merge {was}, the spec says {asked.merge}",
-                where,
-                _FIX,
-            )
-    if kept is not None and (gone := [c for c in made if c not in state.columns]):
-        raise InputError(
-            f"column {gone[0]!r} was made by merge {made[gone[0]]}, the spec has no such column",
-            where,
-            _FIX,
-        )
 
 
 def _check_adopted(

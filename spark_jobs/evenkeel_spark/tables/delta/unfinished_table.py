@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 
 from evenkeel.table import Table
 from evenkeel_spark.tables.column_inputs import INPUTS_PROPERTY, inputs_text
+from evenkeel_spark.tables.declared_columns import COLUMNS_PROPERTY, declared
 from evenkeel_spark.tables.delta import commits, constraints, filesystem, state
-from evenkeel_spark.tables.delta.preflight import COLUMNS_PROPERTY, declared
 from partitioning.errors import DamagedError, FenceError
 from partitioning.function.function import PartitioningFunction
 

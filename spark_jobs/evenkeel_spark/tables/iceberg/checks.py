@@ -10,8 +10,8 @@ from evenkeel.registry.state_view import iceberg_name
 from evenkeel.spec.table_spec import CHANNEL, TableSpec
 from evenkeel_spark.tables.column_inputs import check_made_of
 from evenkeel_spark.tables.comparable import incomparable
+from evenkeel_spark.tables.declared_columns import COLUMNS_PROPERTY, ROWS_PROPERTY, check_columns
 from evenkeel_spark.tables.delta.constraints import mend
-from evenkeel_spark.tables.delta.preflight import COLUMNS_PROPERTY, ROWS_PROPERTY, check_columns
 from evenkeel_spark.tables.delta.state import (
     REGISTRY_PROPERTY,
     SLOTS_PROPERTY,

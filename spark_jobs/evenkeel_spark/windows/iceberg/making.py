@@ -17,7 +17,7 @@ from evenkeel_spark.events.reader import read_events, reading, typed_key
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.crash_point import crash_point
 from evenkeel_spark.tables.column_inputs import INPUTS_PROPERTY, inputs_text
-from evenkeel_spark.tables.delta.preflight import COLUMNS_PROPERTY, declared
+from evenkeel_spark.tables.declared_columns import COLUMNS_PROPERTY, declared
 from evenkeel_spark.tables.delta.state import (
     REGISTRY_PROPERTY,
     SLOTS_PROPERTY,

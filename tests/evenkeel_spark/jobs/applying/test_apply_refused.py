@@ -11,8 +11,9 @@ from evenkeel_spark.jobs import apply_window as job
 from evenkeel_spark.jobs.apply_window import apply_window
 from evenkeel_spark.jobs.bootstrap import main as bootstrap_main
 from evenkeel_spark.runtime import retry
+from evenkeel_spark.tables.declared_columns import COLUMNS_PROPERTY
 from evenkeel_spark.tables.delta import constraints
-from evenkeel_spark.tables.delta.preflight import COLUMNS_PROPERTY, check_tables
+from evenkeel_spark.tables.delta.preflight import check_tables
 from evenkeel_spark.windows import window_merge
 from partitioning.errors import FenceError, InputError
 from tests.conftest import SPEC, World

@@ -13,7 +13,8 @@ from evenkeel.registry import verdict
 from evenkeel.spec.loading import load_spec
 from evenkeel.table import Table
 from evenkeel_spark.migration.repair import repair
-from evenkeel_spark.tables.delta import constraints, preflight, state
+from evenkeel_spark.tables.declared_columns import declared
+from evenkeel_spark.tables.delta import constraints, state
 from evenkeel_spark.tables.delta.write_session import commit_constraints
 from partitioning.errors import InputError
 from tests.chaos.points import Fault, Stop, watched
@@ -65,7 +66,7 @@ def respec(home: Placed, **columns: dict[str, str]) -> Placed:
 @pytest.mark.parametrize("made", [True, False], ids=["bootstrapped", "older"])
 def test_no_value_of_an_added_column_is_lost(spark: SparkSession, home: Placed, made: bool) -> None:
     if made:
-        kept = preflight.declared(home.table.spec.state["visits"])
+        kept = declared(home.table.spec.state["visits"])
         sql(spark, home, f"ALTER TABLE {{}} SET TBLPROPERTIES ('evenkeel.columns' = '{kept}')")
     sql(spark, home, "ALTER TABLE {} ADD COLUMN note STRING")
     sql(spark, home, "INSERT INTO {} SELECT (channel + 1) % 4, slot, key, 8, 'b' FROM {} "
