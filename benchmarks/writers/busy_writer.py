@@ -21,8 +21,7 @@ from evenkeel.spec.loading import load_spec
 from evenkeel.table import Table
 from evenkeel_spark.runtime.session import session
 from evenkeel_spark.tables.delta import constraints, state
-from evenkeel_spark.tables.delta.commits import CONFLICTS
-from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
+from evenkeel_spark.tables.spark_errors import CONFLICTS, SPARK_ERRORS
 from partitioning.function.sql import channel_sql, slot_sql
 
 #: Seconds to wait after a refusal, unless a newer epoch is there by then. How-to pages wait longer.

@@ -22,7 +22,7 @@ from evenkeel.doctor.dag_files import CONNECTION, calls_of_ours
 from evenkeel.shared_spark import SharedSpark
 from evenkeel.submit import RM_ADDRESS
 
-_LINES = "from evenkeel_airflow import load_tables; load_tables(globals(), '/opt/tables')"
+_LINES = "from evenkeel_airflow import load_tables; load_tables(globals(), '/opt/tables')  # DAGs"
 #: Class of the bundles that are a folder of this machine.
 _LOCAL_BUNDLE = "LocalDagBundle"
 #: Seconds for one answer of the `airflow` command, which first imports Airflow.
@@ -114,7 +114,8 @@ def bundles(dags_folder: str) -> Iterator[Bundle]:
 def dags(found: Sequence[Bundle]) -> Iterator[Finding]:
     """Judge each DAG bundle: whether it is there, and whether some file of one loads the tables."""
     shown = {b: f"Airflow's DAG bundle {b.name}" for b in found}
-    loads = {b: next((c.file for c in calls_of_ours(b.folder)), None) for b in found if b.folder}
+    files = {b: [c.file for c in calls_of_ours(b.folder)] for b in found if b.folder}
+    loads = {b: next((f for f in here if not _skips(f)), None) for b, here in files.items()}
     some = any(loads.values())
     for bundle, what in shown.items():
         if bundle.folder is None:
@@ -127,11 +128,22 @@ def dags(found: Sequence[Bundle]) -> Iterator[Finding]:
             yield Finding(what, Status.wrong, said, fix)
         elif file := loads[bundle]:
             yield Finding(what, Status.ok, f"{file} has the tables' DAGs")
+        elif here := files[bundle]:
+            said = f"{here[0]}: Airflow skips a file without the word dag"
+            yield Finding(what, Status.wrong, said, "Add a comment to it, such as # DAGs")
         elif some or any(b.folder is None for b in found):
             yield Finding(what, Status.ok, f"{bundle.folder}: no file has the tables' DAGs")
         else:
             said = f"{bundle.folder}: no file has the tables' DAGs"
             yield Finding(what, Status.warning, said, f"Put a DAG file there: {_LINES}")
+
+
+def _skips(file: Path) -> bool:
+    """Return whether Airflow reads no DAGs from a file of ours, because of the words in it."""
+    words = file.read_bytes().lower()
+    if b"dag" in words or b"asset" in words:
+        return False
+    return setting("core", "dag_discovery_safe_mode") != "False"
 
 
 def hidden_name(*folders: str | None) -> Iterator[Finding]:

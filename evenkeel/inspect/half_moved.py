@@ -137,6 +137,9 @@ def _end_back(run: RunFiles, digest: str) -> None:
     if settle(run, digest, number, ROLL_BACK) == ROLL_BACK:
         mark(run, digest, number, done=True)
         withdraw(run, digest)
+    else:
+        # Nobody can publish it without its plan, and no row of it has moved any more.
+        run.migration.remove()
 
 
 def half_moved(registry: Registry, names: list[str]) -> HalfMoved | None:
@@ -192,7 +195,7 @@ def find_half_moved(registry: Registry, run: RunFiles) -> HalfMoved | None:
         # Nobody knows whether it was rolled back. To say that it was would hide rows.
         half = replace(half, damaged=str(error))
     else:
-        if back is not None and back.done:
+        if _replaced(run, record.digest) if back is None else back.done:
             return None
         half = replace(half, undoing=back is not None)
     # Progress is only a help: an unfinished migration must be reported without it, too.
@@ -201,3 +204,9 @@ def find_half_moved(registry: Registry, run: RunFiles) -> HalfMoved | None:
         if progress is not None and progress.digest == record.digest:
             half = replace(half, progress=progress)
     return half
+
+
+def _replaced(run: RunFiles, digest: str) -> bool:
+    """Return whether a plan was rolled back, and another one of the run has its mark by now."""
+    back = run.rolled_back.find()
+    return back is not None and back.digest != digest and run.withdrawn(digest).exists()

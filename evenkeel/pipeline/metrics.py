@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from evenkeel.inspect.half_moved import half_moved
 from evenkeel.pipeline.steps import open_run
+from evenkeel.registry.epochs import Registry
 from evenkeel.runs.record import RunParts, read_run
+from partitioning.errors import DamagedError
 
 
 def run_metrics(spec_path: str, run_id: str) -> tuple[dict[str, Any], dict[str, float]]:
@@ -29,17 +32,29 @@ def run_metrics(spec_path: str, run_id: str) -> tuple[dict[str, Any], dict[str, 
     gate_warnings : count: expectations that failed in either gate, and only warn
     rolled_back : 0 or 1: 1 if the plan was rolled back to the end
     published : 0 or 1: 1 if the plan's epoch is published
+    half_moved : 0 or 1: 1 if a run of the table has begun to move rows and has not ended, or nobody
+        can tell
     """
     spec, registry, run = open_run(spec_path, run_id)
     parts = read_run(spec.table, registry, run)
     whose = {"table": spec.table, "run": run.name, "epoch": parts.epoch}
-    return {**whose, "plan": parts.plan.digest if parts.plan else None}, _numbers(parts)
+    numbers = {**_numbers(parts), "half_moved": _half_moved(registry, run.name)}
+    return {**whose, "plan": parts.plan.digest if parts.plan else None}, numbers
+
+
+def _half_moved(registry: Registry, run: str) -> float:
+    try:
+        return float(half_moved(registry, [run]) is not None)
+    except DamagedError:
+        return 1.0
 
 
 def _numbers(parts: RunParts) -> dict[str, float]:
-    found: dict[str, float] = {}
+    # A run without one of these must end the alert that the run before it has begun.
+    ended = ("published", "rolled_back", "gate_failures", "gate_warnings")
+    found: dict[str, float] = dict.fromkeys(ended, 0.0)
     if (plan := parts.plan) is not None:
-        found = {
+        found |= {
             "imbalance_before": plan.imbalance_before,
             "imbalance_after": plan.imbalance_after,
             "floor": plan.floor,

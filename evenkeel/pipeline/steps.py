@@ -14,7 +14,7 @@ from evenkeel.registry.epochs import Epoch, Registry
 from evenkeel.registry.files.html import Html
 from evenkeel.registry.files.records import ParamsRecord
 from evenkeel.registry.files.run_files import RunFiles
-from evenkeel.registry.verdict import read_rolled_back
+from evenkeel.registry.verdict import has_started, read_rolled_back, withdraw
 from evenkeel.runs.params import Throttling, check_params, goes_back, requested_throttling
 from evenkeel.runs.planning import decision_for, plan_back, plan_next
 from evenkeel.runs.prediction import keep_prediction
@@ -252,6 +252,9 @@ def _write_plan(
         if there is not None:
             run.plan.write(there)
         raise
+    if there is not None and there.digest != made.digest and has_started(run, there.digest):
+        # It was rolled back. The run's one mark of that may become the new plan's.
+        withdraw(run, there.digest)
     return made.digest
 
 

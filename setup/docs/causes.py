@@ -84,6 +84,8 @@ _OF_MESSAGES = {
     r"has lost its constraint": "Somebody dropped the CHECK by hand, or wrote the table new.",
     r"has rows that|\{operation\} came between": "Rows came past the CHECK: by a restore, by a "
     "copy, or while somebody had dropped it.",
+    r"files of the new table are gone": "A bootstrap was suspended for over ten minutes while it "
+    "wrote, and another one ran.",
     r"evolve has begun": "A call of evolve was killed, or is at work at this moment.",
     r"has no version left|has the column slot|.*(half moved|state moves|rows move just now"
     r"|is moving rows|begun to move|has not ended|not migrated|still has the constraint"

@@ -11,8 +11,8 @@ from evenkeel.extras import check_one_pyspark, require_packages
 from partitioning.errors import SetupError
 
 if TYPE_CHECKING:
-    from evenkeel_spark.tables.delta.commits import may_try_again
     from evenkeel_spark.tables.delta.write_session import commit_session
+    from evenkeel_spark.tables.spark_errors import may_try_again
     from evenkeel_spark.watching.streaming import meet
 
 __all__ = ["commit_session", "may_try_again", "meet"]
@@ -20,7 +20,7 @@ __all__ = ["commit_session", "may_try_again", "meet"]
 #: Public name -> its module. Jobs import this package for their own modules only.
 _MODULES = {
     "commit_session": "evenkeel_spark.tables.delta.write_session",
-    "may_try_again": "evenkeel_spark.tables.delta.commits",
+    "may_try_again": "evenkeel_spark.tables.spark_errors",
     "meet": "evenkeel_spark.watching.streaming",
 }
 

@@ -15,8 +15,8 @@ from evenkeel.registry.store_errors import StoreError
 from evenkeel.spec.run_params import Params
 from evenkeel_spark.jobs import learn, migrate, roll_back, verify
 from evenkeel_spark.jobs.watch import watch
-from evenkeel_spark.tables.delta.commits import CONFLICTS
 from evenkeel_spark.tables.delta.constraints import is_sealed
+from evenkeel_spark.tables.spark_errors import CONFLICTS
 from partitioning.errors import EvenkeelError
 from tests.chaos.points import stopped
 from tests.soak import calendar

@@ -28,6 +28,7 @@ from evenkeel_spark.tables.delta.preflight import check_tables
 from evenkeel_spark.tables.delta.state import REGISTRY_PROPERTY
 from evenkeel_spark.tables.delta.write_session import own_session
 from evenkeel_spark.tables.parallelism import cores
+from evenkeel_spark.tables.spark_errors import CONFLICTS
 from partitioning.errors import FenceError, InputError
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.sql import channel_sql, quoted, slot_sql
@@ -177,7 +178,7 @@ def _rewrite(
         say(f"{name}: {'sealing' if survey.fits else 'rewriting'} version {survey.version}")
         try:
             _commit(spark, table, survey, function)
-        except commits.CONFLICTS as error:
+        except CONFLICTS as error:
             lost = str(error).strip().splitlines()[0]
             continue
         say(f"{name}: adopted as version {state.table_version(spark, path)}")

@@ -26,6 +26,7 @@ from evenkeel_spark.tables.delta import commits, constraints, state
 from evenkeel_spark.tables.delta.write_session import own_session
 from evenkeel_spark.tables.membership import known_tables, owning_spec
 from evenkeel_spark.tables.moving import check_no_run_moves
+from evenkeel_spark.tables.spark_errors import CONFLICTS
 from partitioning.errors import FenceError, InputError
 
 #: Table properties that begin so are Evenkeel's, its constraints among them.
@@ -239,7 +240,7 @@ def _release(
             rows = state.read_version(own, path, version).drop(SLOT, CHANNEL)
         try:
             change(own, path, version, layout, rows)
-        except commits.CONFLICTS as error:
+        except CONFLICTS as error:
             raise FenceError(
                 f"somebody wrote meanwhile ({str(error).strip().splitlines()[0]})",
                 f"{name} ({path})",

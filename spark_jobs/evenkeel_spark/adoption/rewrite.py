@@ -60,7 +60,7 @@ def change(
 
     Raises
     ------
-    MetadataChangedException, or another of `commits.CONFLICTS` : somebody has committed since
+    MetadataChangedException, or another of `CONFLICTS` : somebody has committed since
     """
     jvm: Any = spark._jvm
     none, some = jvm.scala.Option.empty, jvm.scala.Option.apply

@@ -6,10 +6,13 @@ gets the column of the current epoch, and rows that are elsewhere are placed.
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from pyspark.sql import SparkSession
 
 from evenkeel.inspect.half_moved import find_half_moved
-from evenkeel.registry.verdict import PUBLISH, newest_attempt
+from evenkeel.registry.files.run_files import RunFiles
+from evenkeel.registry.verdict import PUBLISH, has_started, newest_attempt
 from evenkeel.table import Table
 from evenkeel_spark.iceberg.placing import count_misplaced, name_column, place, slot_name
 from evenkeel_spark.iceberg.roll_back import roll_back
@@ -45,7 +48,7 @@ def repair(
     """
     spec, registry = table.spec, table.registry
     for name in _unended(table):
-        _end(spark, table, name, dry_run)
+        _end(spark, table, name, dry_run, registry_older)
     _give_up_claim(table, dry_run, registry_older)
     function, wrong = table.epoch().function, []
     for name, one in adopted_tables(spark, spec).items():
@@ -82,8 +85,15 @@ def repair(
 
 def _is_only_shut(one: IcebergTable, epoch: int) -> bool:
     """Return whether a run has shut a table for the next epoch, and moved no row of main to it."""
-    stands = (c.epoch for c in commits_back(one.spark, one.sql, one.head()) if c.epoch is not None)
-    return one.epoch() == epoch + 1 and next(stands, epoch + 1) <= epoch
+    if one.epoch() != epoch + 1:
+        return False
+    first = None
+    for commit in commits_back(one.spark, one.sql, one.head()):
+        first = commit
+        if commit.under is not None:
+            return commit.under <= epoch
+    # All commits are there, and none has ever moved a row.
+    return first is None or first.parent is None
 
 
 def _unended(table: Table) -> list[str]:
@@ -110,8 +120,9 @@ def _claimed(table: Table) -> str | None:
 def _give_up_claim(table: Table, dry_run: bool, asked: bool) -> None:
     """Remove the claim of a run that is gone, or whose files are torn, if a person asks for it."""
     registry, digest = table.registry, _claimed(table)
-    owners = [find_half_moved(registry, registry.run(name)) for name in _unended(table)]
-    if digest is None or any(half is not None and half.digest == digest for half in owners):
+    runs = [registry.run(name) for name in _unended(table)]
+    owners = [run for run in runs if has_started(run, digest or "")]
+    if digest is None or any(_can_end(run, digest) for run in owners):
         return
     number = registry.current().number + 1
     if dry_run or not asked:
@@ -120,19 +131,41 @@ def _give_up_claim(table: Table, dry_run: bool, asked: bool) -> None:
             "--registry-older gives that plan up"
         )
     else:
+        # The run first: without its claim, nothing would tell that it is given up.
+        for run in owners:
+            run.migration.remove()
         registry.files.claim(number).remove()
         say(f"the claim of epoch {number} by plan {digest[:12]} is given up")
 
 
-def _end(spark: SparkSession, table: Table, name: str, dry_run: bool) -> None:
+def _can_end(run: RunFiles, digest: str) -> bool:
+    """Return whether the files by which a run with a claim ends are there and can be read."""
+    with suppress(DamagedError):
+        plan, verified = run.plan.find(), run.verify.find()
+        # Its verdict may be torn, too.
+        newest_attempt(run, digest)
+        return plan is not None and plan.digest == digest and verified is not None
+    return False
+
+
+def _end(spark: SparkSession, table: Table, name: str, dry_run: bool, given_up: bool) -> None:
     """End a run: forward if it is decided to publish, else back.
 
     One that cannot be ended, because a file of it is torn or another run has its epoch, stays.
+
+    Parameters
+    ----------
+    given_up : a run with a claim, of which a file is lost, stays like any other
     """
     run, half = table.registry.run(name), None
     try:
         if (half := find_half_moved(table.registry, run)) is None:
             return
+        if _claimed(table) == half.digest and not _can_end(run, half.digest):
+            lost = f"run {name} has claimed its epoch, and a file of it is lost"
+            say(f"{lost}: bring that back; or --registry-older gives the plan up")
+            if given_up:
+                return
         forward = newest_attempt(run, half.digest).verdict == PUBLISH
         say(f"run {name} has begun and not ended: it goes {'forward' if forward else 'back'}")
         if not dry_run:

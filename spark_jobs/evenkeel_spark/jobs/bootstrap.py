@@ -37,12 +37,14 @@ from evenkeel_spark.tables.delta.preflight import check_tables
 from evenkeel_spark.tables.delta.unfinished_table import (
     MADE_PROPERTY,
     QUIET,
+    all_files,
     check_half_made,
     clear_unfinished,
     first_properties,
     guard_new,
 )
 from evenkeel_spark.tables.delta.write_session import in_session, own_session
+from evenkeel_spark.tables.spark_errors import CONFLICTS
 from evenkeel_spark.windows.first_state import check_made, made_from, rows_until
 from evenkeel_spark.windows.iceberg.making import bootstrap_iceberg
 from partitioning.errors import EvenkeelError, FenceError, InputError
@@ -85,7 +87,7 @@ def bootstrap(spark: SparkSession, table: Table, end: date | None = None) -> boo
     for attempt in range(BOOTSTRAP_ATTEMPTS):
         try:
             return bootstrap_once(spark, table, end)
-        except (*commits.CONFLICTS, AnalysisException) as error:
+        except (*CONFLICTS, AnalysisException) as error:
             lost = str(error).strip().splitlines()[0]
             if isinstance(error, AnalysisException) and not any(s in lost for s in _SECOND):
                 raise
@@ -125,7 +127,8 @@ def _bootstrap(spark: SparkSession, table: Table, end: date | None) -> bool:
             rows.unpersist()
     rule = constraints.fence_rule(spec, function)
     for name, part in spec.state.items():
-        guard_new(partial(nullcontext, spark), part.path, 0, rule)
+        with all_files(part.path):
+            guard_new(partial(nullcontext, spark), part.path, 0, rule)
         say(f"{name}: ready at {part.path}")
     table.registry.publish(
         function,

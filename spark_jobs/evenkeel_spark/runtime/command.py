@@ -22,10 +22,9 @@ from evenkeel_spark.runtime.attached import leave_unusable, lost
 from evenkeel_spark.runtime.ctrl_c import ended_by_ctrl_c, handle_ctrl_c, tell_ctrl_c
 from evenkeel_spark.runtime.heartbeat import heartbeat
 from evenkeel_spark.runtime.session import session
-from evenkeel_spark.tables.delta.commits import CONFLICTS
 from evenkeel_spark.tables.delta.filesystem import check_connectors, check_log_store, denied
 from evenkeel_spark.tables.iceberg.answers import unanswered
-from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
+from evenkeel_spark.tables.spark_errors import CONFLICTS, SPARK_ERRORS
 from partitioning.errors import EvenkeelError, FenceError
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TypeVar
 from pyspark.sql import SparkSession
 
 from evenkeel_spark.runtime.command import say
-from evenkeel_spark.tables.delta import commits
+from evenkeel_spark.tables.spark_errors import CONFLICTS
 from partitioning.errors import FenceError, InputError
 
 Result = TypeVar("Result")
@@ -50,7 +50,7 @@ def retry_on_conflict(spark: SparkSession, what: Callable[[], Result], where: st
         tries += 1
         try:
             return what()
-        except commits.CONFLICTS as error:
+        except CONFLICTS as error:
             lost = str(error).strip().splitlines()[0]
             took = time.monotonic() - began
             say(f"{where}: another writer was first ({tries} times in {took:.0f} s): {lost[:120]}")

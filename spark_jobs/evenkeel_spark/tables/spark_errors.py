@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
+from delta import exceptions as conflicts
 from pyspark.errors import PySparkException
+
+from partitioning.function.sql import OURS
 
 try:
     from py4j.protocol import Py4JAuthenticationError, Py4JError, Py4JJavaError, Py4JNetworkError
@@ -19,8 +24,42 @@ else:
 
 #: All errors of a statement that Spark could not carry out.
 SPARK_ERRORS: tuple[type[Exception], ...] = (PySparkException, *JAVA_ERRORS)
+#: Delta's errors for a commit that lost against another writer. They share no base class.
+CONFLICTS: tuple[type[Exception], ...] = (
+    conflicts.ConcurrentAppendException,
+    conflicts.ConcurrentDeleteDeleteException,
+    conflicts.ConcurrentDeleteReadException,
+    conflicts.ConcurrentTransactionException,
+    conflicts.ConcurrentWriteException,
+    conflicts.DeltaConcurrentModificationException,
+    conflicts.MetadataChangedException,
+    conflicts.ProtocolChangedException,
+)
+#: Names of these errors in Java. A client of Spark Connect has classes for them only where
+#: somebody imports `delta.connect`.
+_LOST = re.compile(
+    r"io\.delta\.exceptions\.(Concurrent|DeltaConcurrent|MetadataChanged|ProtocolChanged)\w+"
+    r"|\[DELTA_(CONCURRENT_\w+|METADATA_CHANGED|PROTOCOL_CHANGED)[.\]]"
+)
+#: Delta's error class for a row that a constraint does not admit.
+REFUSED = "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES"
 
 
 def java_cause(error: BaseException) -> str:
     """Return the first line of an error of Java."""
     return str(getattr(error, "java_exception", error)).partition("\n")[0]
+
+
+def may_try_again(error: BaseException) -> bool:
+    """Tell whether a write that failed may be tried again, by the epoch that is current then.
+
+    Yes if another commit came first, or a constraint of Evenkeel's refused the rows. Neither has
+    written anything. A refusal may last for minutes, while rows move: wait between two tries.
+
+    Parameters
+    ----------
+    error : what Spark raised for your write
+    """
+    said = str(error)
+    lost = isinstance(error, CONFLICTS) or _LOST.search(said) is not None
+    return lost or (REFUSED in said and OURS in said)

@@ -22,8 +22,8 @@ from evenkeel_spark.migration.roll_back import roll_back
 from evenkeel_spark.migration.verify import verify
 from evenkeel_spark.plans.approved_plan import Migration, approved_migration, published
 from evenkeel_spark.runtime.command import say
-from evenkeel_spark.tables.delta.commits import CONFLICTS
 from evenkeel_spark.tables.delta.write_session import check_own_jvm
+from evenkeel_spark.tables.spark_errors import CONFLICTS
 from evenkeel_spark.watching.evaluate import evaluate
 from evenkeel_spark.watching.micro_batch import need_watch
 from partitioning.errors import EvenkeelError, UnreachableError
@@ -46,7 +46,7 @@ def carry_out(spark: SparkSession, table: Table, spec: str, run: str) -> int | N
 
     Raises
     ------
-    FenceError : rows have moved, and the plan does not go with the spec of now.
+    FenceError : rows have moved, and cannot go back: the plan does not go with the spec of now.
     DamagedError : nobody knows whether rows have moved.
     UnreachableError : a store is down.
     """
@@ -73,8 +73,8 @@ def carry_out(spark: SparkSession, table: Table, spec: str, run: str) -> int | N
         raise
     except (EvenkeelError, *CONFLICTS) as error:
         why = " ".join(str(error).split())
-        if migration is None and begun is not None:
-            # Rows have moved. To pass the micro-batch over would leave them half-way.
+        if find_half_moved(table.registry, table.registry.run(run)) is not None:
+            # Rows have moved, and are not back. To pass the batch over would leave them half-way.
             raise
         # The epoch is in force if its summary fails, and if the rollback had to publish it.
         if migration is None or not published(migration):

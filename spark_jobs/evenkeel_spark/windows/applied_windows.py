@@ -95,7 +95,9 @@ def waiting(
                 f"the window that ends at {newest} is in {ahead} and not in {name}: a run was "
                 f"broken off, or {name} was brought back",
                 f"{name} ({path})",
-                f"Run this first: {_missed(tables.windows(ahead), until, newest)}",
+                f"Run this first: {_missed(tables.windows(ahead), until, newest)}. If the input "
+                f"has lost its events, leave them out of {name} for ever: `evenkeel job "
+                f"apply_window` --holds-until {newest} --of {name}",
             )
         waits = until or first
         if waits is not None and waits < start and not allow_gap:

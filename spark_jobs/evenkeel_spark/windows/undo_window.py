@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from delta.exceptions import MetadataChangedException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -173,7 +174,7 @@ def _restore(spark: SparkSession, wrong: WrongWindow) -> None:
     none = jvm.scala.Option.empty
     transaction = state.delta_log(spark, wrong.path).startTransaction(none(), none())
     if transaction.readVersion() != wrong.version:
-        raise commits.conflicts.MetadataChangedException(
+        raise MetadataChangedException(
             f"{wrong.path} has version {transaction.readVersion()}, and had {wrong.version}"
         )
     transaction.readWholeTable()

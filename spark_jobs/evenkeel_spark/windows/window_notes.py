@@ -24,7 +24,9 @@ RENEW_SHARE, RENEW_COMMITS = 0.5, 2_000
 def hold_until(spark: SparkSession, table: Table, day: date, names: Iterable[str]) -> None:
     """Note that state tables hold all events before a day, and none after, as a person says.
 
-    Records of later windows are removed from the registry where these are in no table any more.
+    Where commits tell what is in, a table may be said to hold what another one holds: a window
+    that it lacks is left out of it. Records of later windows are removed from the registry where
+    these are in no table any more.
 
     Raises
     ------
@@ -35,17 +37,19 @@ def hold_until(spark: SparkSession, table: Table, day: date, names: Iterable[str
     for name in names:
         check_of(spec, name)
         path = spec.state[name].path
+        others = [part.path for other, part in spec.state.items() if other != name]
+        ahead = window_commits.newest_end(spark, others)
         count = commits.windows_count(spark, path, spec.table)
         seen = commits.newest(spark, path)
         known = window_commits.find_committed_windows(spark, path, seen.version)
-        _check_known(known, day, name, path)
-        while known is None or known.back is not None:
+        _check_known(known, day, name, path, ahead)
+        while known is None or known.back is not None or known.until != day:
             note(spark, spec, name, day, seen, count)
             # Without it, a forget has come first and has spent the number: note again.
             count = commits.windows_count(spark, path, spec.table)
             seen = commits.newest(spark, path)
             known = window_commits.find_committed_windows(spark, path, seen.version)
-            _check_known(known, day, name, path)
+            _check_known(known, day, name, path, ahead)
         say(f"{name}: holds all events before {day}")
     forget_later(
         table, window_commits.newest_end(spark, [part.path for part in spec.state.values()])
@@ -128,20 +132,31 @@ def note(
 
 
 def _check_known(
-    known: window_commits.CommittedWindows | None, day: date, name: str, path: str
+    known: window_commits.CommittedWindows | None,
+    day: date,
+    name: str,
+    path: str,
+    ahead: date | None,
 ) -> None:
     if known is not None:
-        check_said(known.until, day, name, path)
+        check_said(known.until, day, name, path, ahead)
 
 
-def check_said(until: date | None, day: date, name: str, path: str) -> None:
+def check_said(
+    until: date | None, day: date, name: str, path: str, ahead: date | None = None
+) -> None:
     """Refuse a day that the table's commits gainsay.
+
+    Parameters
+    ----------
+    until : all events before this day are in, as commits tell
+    ahead : the newest such day of the other state tables
 
     Raises
     ------
     InputError : says up to which day windows are in
     """
-    if until != day:
+    if until != day and (day != ahead or (until is not None and until > day)):
         raise InputError(
             f"its commits tell that windows are applied up to {until}, not {day}",
             f"{name} ({path})",

@@ -35,10 +35,29 @@ def local(folder: Path) -> Bundle:
 def test_a_folder_has_the_tables(tmp_path: Path, line: str) -> None:
     (gone,) = dags([local(tmp_path / "gone")])
     assert gone.status is Status.wrong and "no such folder" in gone.found
-    (tmp_path / "mine.py").write_text(f"{line}\n")
+    (tmp_path / "mine.py").write_text(f"{line}  # DAGs\n")
     (tmp_path / "long.py").write_text(f"# evenkeel_airflow\nsum = {'1 + ' * 50_000}1\n")
     (found,) = dags([local(tmp_path)])
     assert found.status is Status.ok and str(tmp_path / "mine.py") in found.found
+
+
+@pytest.mark.parametrize("safe", ["True", "False"])
+def test_a_file_that_airflow_skips_for_its_words_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, safe: str
+) -> None:
+    might_contain_dag = pytest.importorskip("airflow.utils.file").might_contain_dag
+    file = tmp_path / "mine.py"
+    file.write_text(f"{FROM_US} load_tables; load_tables(globals())\n")
+    assert might_contain_dag(str(file), safe_mode=safe == "True") == (safe == "False")
+    monkeypatch.setattr(airflow_setup, "setting", lambda section, key: safe)
+    (found,) = dags([local(tmp_path)])
+    assert found.status is (Status.wrong if safe == "True" else Status.ok)
+    # What it advises to add, and the lines that it advises where there is no file, are read.
+    for text in (f"{file.read_text()}# DAGs\n", airflow_setup._LINES):
+        file.write_text(text)
+        assert might_contain_dag(str(file), safe_mode=True)
+        (found,) = dags([local(tmp_path)])
+        assert found.status is Status.ok
 
 
 @pytest.mark.parametrize(
@@ -110,7 +129,7 @@ def test_files_that_airflow_fetches_are_not_looked_at(tmp_path: Path) -> None:
     assert "airflow dags list" in row.fix
     rows = list(dags([local(tmp_path), GIT]))
     assert [row.status for row in rows] == [Status.ok, Status.warning]
-    (tmp_path / "mine.py").write_text(f"{FROM_US} load_tables; load_tables(globals())\n")
+    (tmp_path / "mine.py").write_text(f"{FROM_US} load_tables; load_tables(globals())  # DAGs\n")
     assert {row.status for row in dags([local(tmp_path), GIT])} == {Status.ok}
 
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from evenkeel.inspect.half_moved import HalfMoved, half_moved, mark_moving
+from evenkeel.inspect.half_moved import HalfMoved, end_damaged_runs, half_moved, mark_moving
 from evenkeel.inspect.status import table_status
 from evenkeel.pipeline import steps
+from evenkeel.pipeline.metrics import run_metrics
 from evenkeel.registry.files.run_files import RunFiles
 from evenkeel.registry.profiles import run_names
-from evenkeel.registry.verdict import begin_attempt
+from evenkeel.registry.verdict import PUBLISH, begin_attempt, settle, withdraw
 from evenkeel.table import open_table
 from partitioning.errors import DamagedError
-from tests.support.raw_json import write_json
+from tests.support.raw_json import read_json, write_json
 from tests.support.worlds.shop import Shop
 
 
@@ -43,10 +44,15 @@ def rolled_back(run: RunFiles, **said: object) -> None:
 def test_a_late_mark_of_an_earlier_attempt_hides_nothing(shop: Shop, begun: RunFiles) -> None:
     rolled_back(begun, attempt=1, done=True)
     assert found(shop) is None
+    assert run_metrics(shop.spec, "r")[1]["half_moved"] == 0
     digest = steps.read_plan(begun).digest
     assert begin_attempt(begun, digest, 2)
     half = found(shop)
     assert half is not None and half.run == "r" and not half.undoing
+    # A job that died has counted no rows, so no other metric tells; another run may report it.
+    assert run_metrics(shop.spec, "r")[1]["half_moved"] == 1
+    shop.learn("r2")
+    assert run_metrics(shop.spec, "r2")[1]["half_moved"] == 1
     rolled_back(begun, attempt=2, done=False)
     assert (half := found(shop)) is not None and half.undoing
     rolled_back(begun, attempt=2, done=True)
@@ -110,3 +116,28 @@ def test_a_torn_record_of_one_run_stops_no_other(shop: Shop, begun: RunFiles) ->
     begun.write("migration.json", b"{")
     begin(shop, "r2")
     assert set(shop.registry.files.moving_runs()) == {"r", "r2"}
+
+
+def test_a_plan_that_was_replaced_is_not_half_moved_by_the_mark_of_the_next_one(
+    shop: Shop, begun: RunFiles
+) -> None:
+    rolled_back(begun, attempt=1, done=True)
+    before = steps.read_plan(begun).digest
+    learned = read_json(begun, "profile.json")
+    write_json(begun, "profile.json", {**learned, "tables": shop.versions(5)})
+    shop.plan("r", force=True)
+    after = steps.read_plan(begun).digest
+    assert after != before and withdraw(begun, after)
+    assert begun.rolled_back.read().digest == after
+    assert begun.migration.read().digest == before
+    assert found(shop) is None
+
+
+def test_a_run_that_is_decided_to_publish_and_has_lost_its_plan_is_ended(
+    shop: Shop, begun: RunFiles
+) -> None:
+    assert settle(begun, steps.read_plan(begun).digest, 1, PUBLISH) == PUBLISH
+    begun.write("plan.json", b"{")
+    assert found(shop) is not None
+    assert end_damaged_runs(shop.registry) == ["r"]
+    assert found(shop) is None and end_damaged_runs(shop.registry) == []

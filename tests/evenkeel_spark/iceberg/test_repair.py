@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from evenkeel.inspect.half_moved import half_moved
 from evenkeel.registry.files.migration_records import PlanMark
 from evenkeel.registry.pruning import may_move
 from evenkeel_spark.iceberg import publish as publishing
@@ -19,7 +20,7 @@ from evenkeel_spark.iceberg.repair import repair
 from evenkeel_spark.iceberg.roll_back import roll_back
 from evenkeel_spark.iceberg.verify import verify
 from evenkeel_spark.tables.iceberg.table import IcebergTable
-from partitioning.errors import FenceError, InputError
+from partitioning.errors import DamagedError, FenceError, InputError
 from tests.conftest import World
 from tests.support.iceberg.stages import NAMES, Stages, meanwhile
 from tests.support.iceberg.tables import both, placed, planned
@@ -66,6 +67,49 @@ def test_tables_that_a_run_without_a_record_has_shut_are_opened(stages: Stages) 
     case.world.table.registry.run("r1").write("migration.json", b"{")
     assert stages.anew().repair() == list(NAMES)
     stages.anew().check(before, 0)
+
+
+def test_a_table_that_no_run_has_moved_yet_is_opened(lake: SparkSession, kept: World) -> None:
+    """Bootstrap made it, so no commit names an epoch."""
+    name = kept.table.spec.state["totals"].path
+    lake.sql(f"ALTER TABLE {name} RENAME COLUMN slot_0 TO slot_1")
+    assert repair(lake, kept.table) == ["totals"]
+    assert IcebergTable(lake, name).epoch() == 0
+    assert repair(lake, kept.table) == []
+
+
+@pytest.mark.parametrize("torn", ["plan.json", "verify.json"])
+def test_a_run_with_a_claim_and_a_lost_file_is_given_up_when_asked(
+    lake: SparkSession,
+    team: World,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    torn: str,
+) -> None:
+    adopt(lake, team.table)
+    before = both(lake)
+    migration = planned(lake, team, "r1", capacities=(1, 1, 1, 0.3))
+    migrate(lake, migration)
+
+    def at(step: str) -> None:
+        if step == "claimed":
+            raise Killed
+
+    monkeypatch.setattr("evenkeel_spark.runtime.crash_point.reached", at)
+    with pytest.raises(Killed):
+        verify(lake, migration)
+    monkeypatch.undo()
+    migration.run.write(torn, b"{")
+    with pytest.raises(DamagedError, match=torn):
+        repair(lake, team.table)
+    assert "--registry-older gives the plan up" in capsys.readouterr().out
+    repair(lake, team.table, registry_older=True)
+    assert both(lake) == before and placed(lake, team) and team.table.epoch().number == 0
+    assert half_moved(team.table.registry, ["r1"]) is None
+    again = planned(lake, team, "r2", capacities=(1, 1, 1, 0.3))
+    migrate(lake, again)
+    verify(lake, again)
+    assert team.table.epoch().number == 1 and both(lake) == before and placed(lake, team)
 
 
 @pytest.mark.parametrize("torn", ["plan", "migration"])

@@ -214,3 +214,25 @@ def test_a_folder_that_holds_something_else_is_left_alone(spark, world, fill, me
     assert str(path) in str(error.value)
     assert sorted(p.name for p in path.rglob("*")) == before
     assert world.table.registry.numbers() == []
+
+
+def test_a_table_whose_files_another_bootstrap_has_removed_is_told(
+    spark, world: World, monkeypatch
+):
+    """It slept while it wrote, and woke when another one had cleared what seemed to be left."""
+    table, real = world.table, job._create
+
+    def emptied(*args):
+        real(*args)
+        for file in (world.folder / "state/totals").glob("channel=*/*"):
+            file.unlink()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(job, "_create", emptied)
+        with pytest.raises(DamagedError, match="files of the new table are gone"):
+            bootstrap(spark, table, END)
+    with pytest.raises(DamagedError, match="Remove the folder, and run this again"):
+        bootstrap(spark, table, END)
+    shutil.rmtree(world.folder / "state/totals")
+    assert bootstrap(spark, table, END) is True
+    assert rows(spark, table.spec.state["totals"].path)["trips"].sum() > 0

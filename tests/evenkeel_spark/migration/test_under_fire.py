@@ -20,8 +20,8 @@ from evenkeel_spark.migration.table_migration import LOSSES
 from evenkeel_spark.migration.verify import verify
 from evenkeel_spark.plans.approved_plan import Migration
 from evenkeel_spark.runtime.retry import PATIENCE_SETTING
-from evenkeel_spark.tables.delta import commits, constraints, state
-from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
+from evenkeel_spark.tables.delta import constraints, state
+from evenkeel_spark.tables.spark_errors import CONFLICTS, SPARK_ERRORS
 from tests.support.placed import KEYS, Placed, append, copied
 
 pytestmark = pytest.mark.spark
@@ -68,7 +68,7 @@ class Writer:
             try:
                 self.commit(number)
                 number += 1
-            except commits.CONFLICTS:
+            except CONFLICTS:
                 self.lost += 1
             except SPARK_ERRORS as error:
                 if constraints.REFUSED not in str(error):

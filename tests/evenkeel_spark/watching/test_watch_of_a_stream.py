@@ -18,6 +18,7 @@ from evenkeel.registry.store_errors import StoreError
 from evenkeel_spark.jobs.watch import main
 from evenkeel_spark.watching.micro_batch import measure_batch, since
 from evenkeel_spark.watching.streaming import stream
+from partitioning.errors import FenceError
 from tests.support.worlds.live import CHANNELS, FAIR, FIRST, Live, ended
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -89,6 +90,26 @@ def test_a_stream_that_was_killed_ends_its_move_whatever_the_spec_says_by_now(
     assert main(job) == 0
     assert live.table.epoch().number == 1 and live.known.watch.last == 2
     assert find_half_moved(live.table.registry, live.table.registry.run(run)) is None
+
+
+def test_a_stream_passes_no_batch_over_whose_rows_cannot_go_back(
+    spark: SparkSession, live: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    live.batch(2, 4.0).batch(3, 4.0)
+    job = ["--spec", live.spec_path, "--stream", "--available-now", "--files", "1"]
+    job += ["--checkpoint", str(live.folder / "checkpoint")]
+
+    def refused(*given: Any) -> None:
+        raise FenceError("other writers changed the table at each try", "totals", "Run it again")
+
+    with monkeypatch.context() as patch:
+        for step in ("verify", "roll_back"):
+            patch.setattr(f"evenkeel_spark.watching.streaming.{step}", refused)
+        assert main(job) == FenceError.exit_code
+    (run,) = live.table.registry.files.moving_runs()
+    assert find_half_moved(live.table.registry, live.table.registry.run(run)) is not None
+    assert main(job) == 0
+    assert live.table.epoch().number == 1 and live.known.watch.last == 2
 
 
 def test_a_stream_goes_on_when_split_has_left_the_spec(spark: SparkSession, live: Live) -> None:

@@ -47,11 +47,7 @@ def bounds() -> dict[str, dict[str, float]]:
     return {
         "GateFailed": {"gate_failures": number(told["gate_failures"], r"^over (\d)")},
         "RolledBack": {"rolled_back": number(told["rolled_back"], r"^over (\d)")},
-        "HalfMoved": {
-            "rows_moved": number(told["rows_moved"], r"^over (\d)"),
-            "published": 0.0,
-            "rolled_back": 0.0,
-        },
+        "HalfMoved": {"half_moved": number(told["half_moved"], r"^over (\d)")},
         "Uneven": {
             "imbalance_after": limit
             + number(told["imbalance_after"], r"^([\d.]+) over `max_imbalance`")
@@ -77,9 +73,6 @@ def cases() -> list[tuple[str, dict[str, float], bool]]:
     # A table so small that files weigh more than rows: no reason to wake anybody.
     small = {f"{GAUGE}bytes_written": 1e8, f"{GAUGE}bytes_planned": 1.0}
     no_plan = {f"{GAUGE}bytes_written": 1e9}
-    moved = {f"{GAUGE}{n}": 0.0 for n in ("published", "rolled_back")} | {f"{GAUGE}rows_moved": 5.0}
-    ended = [moved | {f"{GAUGE}{way}": 1.0} for way in ("published", "rolled_back")]
-    sides += [("HalfMoved", values, False) for values in ended]
     return [*sides, ("WritesTooMuch", small, False), ("WritesTooMuch", no_plan, False)]
 
 

@@ -151,7 +151,7 @@ def test_a_table_of_ones_own_is_made_written_to_and_rebalanced(tmp_path: Path) -
     (line,) = re.findall(r"`(from evenkeel_airflow import [^`]+)`", TEXT)
     (command,) = re.findall(r"`(airflow dags test [^`]+)`", TEXT)
     (tmp_path / "dags").mkdir()
-    (tmp_path / "dags" / "tables.py").write_text(f"# A DAG file.\n{line}\n")
+    (tmp_path / "dags" / "tables.py").write_text(f"{line}\n")
     airflow = {
         "AIRFLOW_HOME": f"{tmp_path}/airflow",
         "AIRFLOW__CORE__DAGS_FOLDER": f"{tmp_path}/dags",

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from typing import Any, NamedTuple
 
-from delta import exceptions as conflicts
 from pyspark.sql import SparkSession
 
 from evenkeel_spark.tables.delta.state import (
@@ -23,7 +22,6 @@ from evenkeel_spark.tables.delta.state import (
 from evenkeel_spark.tables.delta.write_session import commit_session
 from evenkeel_spark.tables.spark_errors import JAVA_ERRORS
 from partitioning.errors import DamagedError
-from partitioning.function.sql import OURS
 
 #: Part of the application ids of applied windows.
 WINDOWS = "windows"
@@ -33,34 +31,8 @@ RECENT = 200
 FEW_COMMITS, READERS = 8, 8
 #: Commits that are read at once at most, where it is not known how far back to go.
 AHEAD = 64
-#: Delta's errors for a commit that lost against another writer. They share no base class.
-CONFLICTS: tuple[type[Exception], ...] = (
-    conflicts.ConcurrentAppendException,
-    conflicts.ConcurrentDeleteDeleteException,
-    conflicts.ConcurrentDeleteReadException,
-    conflicts.ConcurrentTransactionException,
-    conflicts.ConcurrentWriteException,
-    conflicts.DeltaConcurrentModificationException,
-    conflicts.MetadataChangedException,
-    conflicts.ProtocolChangedException,
-)
-#: Delta's error class for a row that a constraint does not admit.
-REFUSED = "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES"
 #: Operations by which we move rows.
 MOVE_OPERATIONS = ("UPDATE", "MERGE")
-
-
-def may_try_again(error: BaseException) -> bool:
-    """Tell whether a write that failed may be tried again, by the epoch that is current then.
-
-    Yes if another commit came first, or a constraint of Evenkeel's refused the rows. Neither has
-    written anything. A refusal may last for minutes, while rows move: wait between two tries.
-
-    Parameters
-    ----------
-    error : what Spark raised for your write
-    """
-    return isinstance(error, CONFLICTS) or all(text in str(error) for text in (REFUSED, OURS))
 
 
 @dataclass(frozen=True)

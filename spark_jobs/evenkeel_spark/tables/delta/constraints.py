@@ -10,7 +10,6 @@ from pyspark.sql import SparkSession
 
 from evenkeel.registry.epochs import Registry
 from evenkeel.spec.table_spec import TableSpec
-from evenkeel_spark.tables.delta.commits import REFUSED as REFUSED
 from evenkeel_spark.tables.delta.commits import last_plan
 from evenkeel_spark.tables.delta.placement_sql import fence_rule as fence_rule
 from evenkeel_spark.tables.delta.placement_sql import rule as rule
@@ -21,7 +20,7 @@ from evenkeel_spark.tables.delta.state import (
     sql_name,
 )
 from evenkeel_spark.tables.delta.write_session import CONSTRAINT_PREFIX, commit_constraints
-from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
+from evenkeel_spark.tables.spark_errors import REFUSED, SPARK_ERRORS
 from partitioning.errors import DamagedError, FenceError, UnderWayError
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.sql import OURS as OURS

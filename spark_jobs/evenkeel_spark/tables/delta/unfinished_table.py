@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Collection, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
@@ -14,6 +14,7 @@ from evenkeel.table import Table
 from evenkeel_spark.tables.column_inputs import INPUTS_PROPERTY, inputs_text
 from evenkeel_spark.tables.declared_columns import COLUMNS_PROPERTY, declared
 from evenkeel_spark.tables.delta import commits, constraints, filesystem, state
+from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
 from partitioning.errors import DamagedError, FenceError
 from partitioning.function.function import PartitioningFunction
 
@@ -22,6 +23,8 @@ MADE_PROPERTY = "evenkeel.bootstrap"
 #: Seconds without a write after which an unfinished write counts as broken off. Lower: another
 #: call that is about to commit may lose its files.
 QUIET = 600
+#: Parts of Spark's messages about a file that is not there.
+_GONE = ("FileNotFound", "FILE_NOT_EXIST", "FILE_NOT_FOUND")
 
 
 def first_properties(
@@ -85,6 +88,27 @@ def guard_new(
         for old in constraints.our_constraints(own, path) & earlier:
             seen = constraints.our_constraints(own, path)
             constraints.drop_beside(own, path, old, name, seen)
+
+
+@contextmanager
+def all_files(path: str) -> Iterator[None]:
+    """Say of a new table that lacks files, which the block reads, how to go on.
+
+    Raises
+    ------
+    DamagedError : files are gone
+    """
+    try:
+        yield
+    except SPARK_ERRORS as error:
+        if not any(part in str(error) for part in _GONE):
+            raise
+        raise DamagedError(
+            "files of the new table are gone: a bootstrap slept while it wrote, and another one "
+            "has removed what seemed to be left of it",
+            path,
+            "Remove the folder, and run this again: no epoch has this table yet",
+        ) from error
 
 
 def _refuse_others(spark: SparkSession, path: str, known: Collection[str]) -> None:

@@ -68,6 +68,12 @@ class IcebergCommit:
         found = self.summary.get(f"{SUMMARY}epoch")
         return None if found is None else int(found)
 
+    @property
+    def under(self) -> int | None:
+        """The epoch that rows of main stand under since it; None: it does not tell."""
+        found = self.summary.get(f"{SUMMARY}under")
+        return self.epoch if found is None else int(found)
+
 
 def commits_back(spark: SparkSession, table: str, head: int) -> Iterator[IcebergCommit]:
     """Yield the commits that led to a snapshot, newest first, as far as none has expired.

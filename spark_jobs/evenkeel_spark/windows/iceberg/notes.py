@@ -38,22 +38,29 @@ def note_until(spark: SparkSession, table: Table, day: date, names: Iterable[str
     for name in names:
         check_of(spec, name)
         one = iceberg_table(spark, spec, name)
+        ahead = _newest_end(spark, table, [other for other in spec.state if other != name])
         for _ in range(NOTES):
             head = one.head()
             if (known := find_said(one, head)) is not None:
-                check_said(known.until, day, name, one.name)
-                break
+                check_said(known.until, day, name, one.name, ahead)
+                if known.until == day:
+                    break
             if _note(one, head, day):
                 break
         else:
             raise _busy(table, name)
         say(f"{name}: holds all events before {day}")
+    forget_later(table, _newest_end(spark, table, spec.state))
+
+
+def _newest_end(spark: SparkSession, table: Table, names: Iterable[str]) -> date | None:
+    """Return as `newest_end` of Delta tables."""
     found = []
-    for name in spec.state:
-        one = iceberg_table(spark, spec, name)
+    for name in names:
+        one = iceberg_table(spark, table.spec, name)
         found.append(find_said(one, one.head()))
     ends = [known.until for known in found if known is not None and known.until is not None]
-    forget_later(table, None if None in found else max(ends, default=None))
+    return None if None in found else max(ends, default=None)
 
 
 def renew_note(table: Table, name: str, one: IcebergTable, now: float) -> str:

@@ -181,6 +181,28 @@ def test_a_window_broken_off_between_two_tables_comes_first(spark, world: World,
 
 
 @pytest.mark.slow
+def test_a_window_broken_off_between_two_tables_may_be_left_out_of_the_second(
+    spark, world: World, capsys
+):
+    """The input has lost its events, so it can never be completed. Nothing else may be skipped."""
+    table = world.with_seen().table
+    bootstrap(spark, table, day(3))
+    with killed_between_tables():
+        apply_window(spark, table, day(3), day(6))
+    arguments = ["--spec", world.spec_path]
+    window = [*arguments, "--start", "2013-01-06", "--end", "2013-01-07"]
+    assert job.main(window) == 2
+    said = "--holds-until 2013-01-06 --of seen"
+    assert said in capsys.readouterr().err
+    for wrong in ("2013-01-05", "2013-01-07"):
+        assert job.main([*arguments, "--holds-until", wrong, "--of", "seen"]) == 2
+    assert job.main([*arguments, *said.split()]) == 0
+    # The table that is ahead has the window, so it cannot be said to end earlier.
+    assert job.main([*arguments, "--holds-until", "2013-01-03", "--of", "totals"]) == 2
+    assert job.main(window) == 0
+
+
+@pytest.mark.slow
 def test_a_split_keys_events_go_to_partials_and_nulls_to_one_of_them(spark, ready: World):
     events = ready.events
     events["miles"] = events["miles"].astype("Int32").mask(events.index % 3 == 0)

@@ -16,8 +16,9 @@ from evenkeel_spark.migration.publish import publish
 from evenkeel_spark.migration.repair import repair
 from evenkeel_spark.migration.roll_back import roll_back
 from evenkeel_spark.migration.verify import verify
-from evenkeel_spark.tables.delta import commits, constraints, state
+from evenkeel_spark.tables.delta import constraints, state
 from evenkeel_spark.tables.delta.checksums import changed_values, duplicate_keys
+from evenkeel_spark.tables.spark_errors import CONFLICTS
 from partitioning.errors import FenceError, InputError
 from partitioning.function.sql import channel_sql
 from tests.support.placed import (
@@ -177,7 +178,7 @@ def test_nothing_that_others_write_while_partials_join_is_lost(
         for pause in (0.0, 0.4, 1.2, 0.1, 2.0):
             if done.wait(pause):
                 return
-            with contextlib.suppress(*commits.CONFLICTS):
+            with contextlib.suppress(*CONFLICTS):
                 update = f"UPDATE {state.sql_name(home.path())} SET visits = visits + 1 "
                 added.append(other.sql(f"{update} WHERE key = '{HEAVY}'").first()[0])
 

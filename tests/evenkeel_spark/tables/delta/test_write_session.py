@@ -99,6 +99,21 @@ def test_another_thread_of_the_session_loses_no_append_while_state_moves(
         roll_back(spark, migration)
 
 
+def test_an_id_that_a_rollback_has_spent_lasts_where_delta_forgets_ids(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """A MERGE of the migration that wakes after the rollback is skipped by it."""
+    home = placed(spark, tmp_path / "home")
+    forgets = "SET TBLPROPERTIES ('delta.setTransactionRetentionDuration' = 'interval 7 days')"
+    spark.sql(f"ALTER TABLE {state.sql_name(home.path())} {forgets}")
+    migration = planned(spark, home)
+    migrate(spark, migration)
+    app, before = commits.app_id(home.table.spec.table), home.version(spark)
+    roll_back(spark, migration)
+    spent = state.python_dict(spark, state.snapshot(spark, home.path()).transactions())
+    assert spent[app] >= before
+
+
 def test_another_thread_of_the_session_loses_no_append_while_windows_are_applied(
     spark: SparkSession, world: World, tmp_path: Path
 ) -> None:
