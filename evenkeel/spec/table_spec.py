@@ -124,7 +124,7 @@ class TableSpec(Strict):
         None,
         ge=1,
         allow_inf_nan=False,
-        description="imbalance that a rebalance aims at, at any cost. none: 1.005 plus what "
+        description="imbalance that a plan aims at, up to the budget. none: 1.005 plus what "
         "chance explains, or more where the rest is not worth its bytes",
     )
     budget: int | None = Field(

@@ -86,6 +86,9 @@ _OF_MESSAGES = {
     "copy, or while somebody had dropped it.",
     r"files of the new table are gone": "A bootstrap was suspended for over ten minutes while it "
     "wrote, and another one ran.",
+    r"expected the digest of a plan": "A task was cleared and has failed since, so it left no plan "
+    "for those after it.",
+    r"\{.*\} is running$": "Another DAG that moves rows of this table is at work.",
     r"evolve has begun": "A call of evolve was killed, or is at work at this moment.",
     r"has no version left|has the column slot|.*(half moved|state moves|rows move just now"
     r"|is moving rows|begun to move|has not ended|not migrated|still has the constraint"

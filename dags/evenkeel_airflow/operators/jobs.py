@@ -7,10 +7,10 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 
-from evenkeel_airflow.airflow_versions import AirflowFailException, AirflowSkipException
+from evenkeel_airflow.airflow_versions import AirflowSkipException
 from evenkeel_airflow.operators.runs import one_line, run_name, task_states
 from evenkeel_airflow.operators.spark_job import SparkJob
-from partitioning.errors import DamagedError, EvenkeelError, InputError
+from partitioning.errors import DamagedError, EvenkeelError, FenceError, InputError
 
 #: States of a task that did not start.
 _NOT_STARTED = {None, "skipped", "upstream_failed", "removed"}
@@ -89,10 +89,13 @@ class PlanJob(SparkJob):
     def execute(self, context: Any) -> None:
         """Find the digest of the plan if it is missing, then run the job."""
         if self._given().get("--digest", _NO_DIGEST) == _NO_DIGEST and not self._take_half_moved():
-            raise AirflowFailException(
-                "expected the digest of a plan from the task plan, found none, and no row has "
-                "moved: clear plan with all tasks after it"
-            )
+            with one_line():
+                raise FenceError(
+                    "expected the digest of a plan from the task plan, found none, and no row has "
+                    "moved",
+                    self._given()["--spec"],
+                    "Clear plan with all tasks after it",
+                )
         super().execute(context)
 
     def _take_half_moved(self) -> bool:
@@ -140,10 +143,12 @@ class Repair(SparkJob):
         """Refuse if another DAG runs, unless this is a dry run; then run the job."""
         running = _active(context["ti"], {*self.others, *_mover(self._given()["--spec"])})
         if running and not context["params"].get("dry_run"):
-            raise AirflowFailException(
-                f"{', '.join(running)} is running: let it end, or mark its run as failed, then "
-                "clear this task"
-            )
+            with one_line():
+                raise FenceError(
+                    f"{', '.join(running)} is running",
+                    self._given()["--spec"],
+                    "Let it end, or mark its run as failed; then clear this task",
+                )
         super().execute(context)
 
 

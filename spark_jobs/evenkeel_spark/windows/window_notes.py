@@ -24,8 +24,8 @@ RENEW_SHARE, RENEW_COMMITS = 0.5, 2_000
 def hold_until(spark: SparkSession, table: Table, day: date, names: Iterable[str]) -> None:
     """Note that state tables hold all events before a day, and none after, as a person says.
 
-    Where commits tell what is in, a table may be said to hold what another one holds: a window
-    that it lacks is left out of it. Records of later windows are removed from the registry where
+    A table whose commits tell what is in may be said to hold what another one holds: a window that
+    it lacks is left out of it. Records of later windows are removed from the registry where
     these are in no table any more.
 
     Raises

@@ -44,7 +44,7 @@ def test_repair_waits_for_the_dag_that_moves_rows_whatever_its_name(
         task = Repair(task_id="repair", others=["rebalance_words"], arguments={"--spec": shop.spec})
     under_way = {"nightly"}
     ti = Mock(get_dr_count=lambda dag_id, states: int(dag_id in under_way))
-    with pytest.raises(AirflowFailException, match="nightly is running: let it end"):
+    with pytest.raises(AirflowFailException, match="nightly is running. Let it end"):
         task.execute({"ti": ti, "params": {}})
     task.execute({"ti": ti, "params": {"dry_run": True}})
     under_way.clear()

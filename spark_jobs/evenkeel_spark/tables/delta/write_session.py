@@ -217,7 +217,7 @@ def _commit(spark: SparkSession, path: str, seen: set[str], change: Change) -> b
         # that was spent since this was decided stays spent.
         number = max(int(str(spark.conf.get(APP_VERSION))), transaction.readVersion())
         action = jvm.org.apache.spark.sql.delta.actions.SetTransaction
-        # Where a table forgets its ids after a time, Delta forgets at once those without a time.
+        # A table may forget ids after a time. Delta then forgets those without a time at once.
         now = jvm.scala.Option.apply(jvm.java.lang.System.currentTimeMillis())
         spent.add(action(app, number, now))
     actions = jvm.scala.jdk.javaapi.CollectionConverters.asScala(spent).toSeq()
