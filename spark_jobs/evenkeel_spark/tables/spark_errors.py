@@ -37,7 +37,7 @@ CONFLICTS: tuple[type[Exception], ...] = (
 )
 #: Names of these errors in Java. A client of Spark Connect has classes for them only where
 #: somebody imports `delta.connect`.
-_LOST = re.compile(
+_LOST_COMMIT = re.compile(
     r"io\.delta\.exceptions\.(Concurrent|DeltaConcurrent|MetadataChanged|ProtocolChanged)\w+"
     r"|\[DELTA_(CONCURRENT_\w+|METADATA_CHANGED|PROTOCOL_CHANGED)[.\]]"
 )
@@ -61,5 +61,5 @@ def may_try_again(error: BaseException) -> bool:
     error : what Spark raised for your write
     """
     said = str(error)
-    lost = isinstance(error, CONFLICTS) or _LOST.search(said) is not None
+    lost = isinstance(error, CONFLICTS) or _LOST_COMMIT.search(said) is not None
     return lost or (REFUSED in said and OURS in said)

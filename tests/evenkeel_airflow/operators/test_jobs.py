@@ -118,7 +118,7 @@ def test_rows_that_have_moved_go_on_though_their_plan_was_cleared_and_failed(
     planned: PlannedRun,
 ) -> None:
     for job in ("migrate", "verify"):
-        with pytest.raises(AirflowFailException, match="clear plan with all tasks after it"):
+        with pytest.raises(AirflowFailException, match="Clear plan with all tasks after it"):
             planned.execute(job)
     planned.move()
     planned.execute("migrate")

@@ -40,6 +40,9 @@ WHERE_WE_LOSE = {
     "a join with one hot key, whole keys, over the mean": Place(
         "skew", rf"by hash, (?P<aim>[\d.]+) by adaptive execution, {NUMBER} by ours with whole"
     ),
+    "CPU seconds of the slowest task over the mean, beside other work": row(
+        "skew", "the same: CPU seconds, slowest task over mean", LOST
+    ),
     "a join of Iceberg tables, on an idle machine, over `bucket`": row(
         "skew", "the same: time over that by `bucket", rf"[^|\n]*; {NUMBER} in one pair on an idle"
     ),
