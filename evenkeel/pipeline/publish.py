@@ -45,8 +45,10 @@ def publish_checked(
         return registry.epoch(made.function.epoch)
     check_passed(run, made)
     look()
-    # Write this before the epoch, which would lack it after a crash otherwise.
-    registry.files.spec_channels(made.digest).write(spec_channels(spec))
+    # The plan has it, but for one of an early version, or one that has waited for very long.
+    if not (listed := registry.files.spec_channels(made.digest)).exists():
+        # Write this before the epoch, which would lack it after a crash otherwise.
+        listed.write(spec_channels(spec))
     if verdict.settle(run, made.digest, number, verdict.PUBLISH) != verdict.PUBLISH:
         raise FenceError("this run was rolled back", run.url, "Start a new run")
     # Look again: from here on nobody can roll back, and this sees a rollback that began before.

@@ -7,23 +7,26 @@ An epoch is published by the job that has just checked the tables.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from evenkeel.pipeline.plan_file import write_plan
 from evenkeel.pipeline.publish import check_passed, keep_files, publish_checked
 from evenkeel.registry.epochs import Epoch, Registry
 from evenkeel.registry.files.html import Html
 from evenkeel.registry.files.records import ParamsRecord
 from evenkeel.registry.files.run_files import RunFiles
-from evenkeel.registry.verdict import has_started, read_rolled_back, withdraw
-from evenkeel.runs.params import Throttling, check_params, goes_back, requested_throttling
+from evenkeel.registry.verdict import read_rolled_back
+from evenkeel.runs.params import (
+    channels_listed,
+    check_params,
+    goes_back,
+    spec_channels,
+)
 from evenkeel.runs.planning import decision_for, plan_back, plan_next
-from evenkeel.runs.prediction import keep_prediction
 from evenkeel.spec.loading import load_spec
 from evenkeel.spec.run_params import Params
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel.watch.mitigation import plan_mitigation
 from evenkeel.watch.state_file import read as read_watch
-from partitioning.errors import FenceError, InputError, UnderWayError
+from partitioning.errors import FenceError, InputError
 from partitioning.function.function import KeyColumn
 from partitioning.planning.decide import Decision
 from partitioning.planning.plan import Plan
@@ -78,7 +81,7 @@ def plan(spec_path: str, run_id: str, params: Params) -> str:
     decision = run.decision.find()
     worth = None if decision is None else decision.worth
     made = plan_next(spec, registry, epoch, profile, params, tables, row, worth)
-    return _write_plan(registry, run, made, profile, requested_throttling(spec, params))
+    return write_plan(spec, registry, run, made, profile, spec_channels(spec), params)
 
 
 def plan_rollback(spec_path: str, run_id: str, to_epoch: int, *, dry_run: bool = False) -> str:
@@ -99,7 +102,7 @@ def plan_rollback(spec_path: str, run_id: str, to_epoch: int, *, dry_run: bool =
         )
     target = registry.epoch(to_epoch)
     made = plan_back(spec, epoch, profile, target, tables, row)
-    digest = _write_plan(registry, run, made, profile, requested_throttling(spec, Params()))
+    digest = write_plan(spec, registry, run, made, profile, channels_listed(registry, epoch))
     run.params.write(ParamsRecord(to_epoch=to_epoch, dry_run=dry_run))
     return digest
 
@@ -116,7 +119,7 @@ def plan_watch(spec_path: str, run_id: str) -> str | None:
         return None
     epoch, profile, tables, row = _read_profile(registry, run)
     made = plan_mitigation(spec, epoch, profile, run, tables, row)
-    return _write_plan(registry, run, made, profile, requested_throttling(spec, Params()))
+    return write_plan(spec, registry, run, made, profile, channels_listed(registry, epoch))
 
 
 def watch_message(spec_path: str) -> str:
@@ -225,69 +228,3 @@ def _read_profile(
             "Start a new run",
         )
     return epoch, run.profile.read(), learned.tables, learned.column
-
-
-def _write_plan(
-    registry: Registry, run: RunFiles, made: Plan, profile: Profile, limits: Throttling
-) -> str:
-    """Write the plan and its prediction, and return the plan's digest.
-
-    If rows already move by a plan, that plan stays: only it can finish or undo the move. The plan
-    names its run, so two runs never share a digest.
-    """
-    made = replace(made, run=run.name)
-    # Write the prediction first: a person who sees a plan must see its cost.
-    keep_prediction(registry, run, made, profile, limits)
-    # Another attempt may have planned meanwhile, and begun to move rows.
-    there = run.plan.find()
-    _check_nothing_moves(registry, run, made, there)
-    if there is None:
-        _create_plan(run, made)
-    else:
-        run.plan.write(made)
-    try:
-        # Write, then look, as migrate does: one of the two sees the other.
-        _check_nothing_moves(registry, run, made, there)
-    except FenceError:
-        if there is not None:
-            run.plan.write(there)
-        raise
-    if there is not None and there.digest != made.digest and has_started(run, there.digest):
-        # It was rolled back. The run's one mark of that may become the new plan's.
-        withdraw(run, there.digest)
-    return made.digest
-
-
-def _create_plan(run: RunFiles, made: Plan) -> None:
-    """Write the first plan of a run.
-
-    Raises
-    ------
-    UnderWayError : another attempt has written one meanwhile
-    """
-    try:
-        run.plan.create(made)
-    except FileExistsError:
-        raise UnderWayError(
-            "another attempt of this task has written a plan meanwhile", run.url, "Run it again"
-        ) from None
-
-
-def _check_nothing_moves(registry: Registry, run: RunFiles, made: Plan, there: Plan | None) -> None:
-    """Raise FenceError if rows move, in this run, by another plan: the one that was there."""
-    migration = run.migration.find()
-    if migration is None or there is None:
-        return
-    started = migration.digest
-    back = read_rolled_back(run, there.digest)
-    if (
-        there.digest == started != made.digest
-        and not (back and back.done)
-        and not registry.published(there.function.epoch, started)
-    ):
-        raise FenceError(
-            f"this run has begun to move rows by plan {started[:12]}, another one",
-            run.url,
-            f"Run roll_back of run {run.name} with digest {started} first, or start a new run "
-            "after it",
-        )

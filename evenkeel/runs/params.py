@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from evenkeel.registry.epochs import Epoch, Registry
@@ -91,7 +92,21 @@ def requested_throttling(spec: TableSpec, params: Params | ParamsRecord) -> Thro
 
 def spec_channels(spec: TableSpec) -> list[ChannelRecord]:
     """Return the spec's channels as a file keeps them."""
-    return [ChannelRecord(name=c.name, capacity=c.capacity) for c in spec.channel_list()]
+    return _records(spec.channel_list())
+
+
+def channels_listed(registry: Registry, epoch: Epoch) -> list[ChannelRecord]:
+    """Return the spec's channels when the epoch was planned, as a file keeps them.
+
+    A plan that does not go by the spec's list hands this on: a list that was edited since must
+    still seem edited to the next run.
+    """
+    then = registry.files.spec_channels(epoch.plan_digest or "none").find()
+    return _records(epoch.function.channels) if then is None else then
+
+
+def _records(channels: Sequence[Channel]) -> list[ChannelRecord]:
+    return [ChannelRecord(name=c.name, capacity=c.capacity) for c in channels]
 
 
 def goes_back(run: RunFiles) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from evenkeel.pipeline import steps
+from evenkeel.pipeline import plan_file, steps
 from evenkeel.pipeline.publish import publish_checked
 from evenkeel.registry import verdict
 from evenkeel.spec.loading import load_spec
@@ -103,14 +103,14 @@ def test_a_plan_that_took_long_replaces_none_by_which_rows_move(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another attempt of the task plans, and rows begin to move, while this one prices its plan."""
-    real, run = steps.keep_prediction, shop.registry.run("r")
+    real, run = plan_file.keep_prediction, shop.registry.run("r")
 
     def late(*args: Any) -> None:
         real(*args)
         monkeypatch.undo()
         write_json(run, "migration.json", {"digest": shop.plan(), "epoch": 1, "tables": {}})
 
-    monkeypatch.setattr(steps, "keep_prediction", late)
+    monkeypatch.setattr(plan_file, "keep_prediction", late)
     with pytest.raises(FenceError, match="has begun to move rows"):
         shop.plan(strategy="uniform")
     assert steps.read_plan(run).digest == run.migration.read().digest

@@ -14,6 +14,7 @@ from evenkeel.quality.budgets import write_budget
 from evenkeel.runs.params import channels_for, throttle_for
 from evenkeel.spec.loading import load_spec
 from evenkeel.spec.run_params import Params
+from evenkeel.watch.mitigation import leave
 from partitioning.errors import DamagedError, InputError
 from partitioning.function.function import KeyColumn
 from partitioning.function.hashing import key_hash
@@ -215,6 +216,31 @@ def test_channels_asked_for_stay_until_the_spec_is_edited(shop: Shop) -> None:
     assert channels(channels=2) == ["0", "1"]
     shop.respec(channels=3)
     assert channels() == ["0", "1", "2"]
+
+
+def test_an_edit_of_the_channels_counts_whatever_is_published_after_it(shop: Shop) -> None:
+    def channels() -> int:
+        spec, epoch = load_spec(shop.spec), shop.registry.current()
+        return len(channels_for(spec, epoch, shop.registry, Params()))
+
+    shop.learn("daily")
+    shop.plan("daily", force=True)
+    # Edited while the run waits for an answer, or moves rows.
+    shop.respec(channels=6)
+    shop.verified("daily")
+    assert len(shop.registry.current().function.channels) == 4 and channels() == 6
+    # Neither the watch nor a rollback goes by the spec's list.
+    shop.learn("watch-1")
+    key = int(shop.profile.heavy[0])
+    leave(shop.registry.run("watch-1"), 1, {key: {0: 1.0}}, "hot")
+    assert steps.plan_watch(shop.spec, "watch-1") is not None
+    shop.verified("watch-1")
+    assert len(shop.registry.current().function.channels) == 4 and channels() == 6
+    shop.learn("back")
+    steps.plan_rollback(shop.spec, "back", 0)
+    shop.verified("back")
+    assert len(shop.registry.current().function.channels) == 4 and channels() == 6
+    assert len(shop.publish("next", force=True).function.channels) == 6
 
 
 def test_a_rolled_back_number_of_channels_stays_too(shop: Shop) -> None:
