@@ -86,6 +86,8 @@ _OF_MESSAGES = {
     "copy, or while somebody had dropped it.",
     r"files of the new table are gone": "A bootstrap was suspended for over ten minutes while it "
     "wrote, and another one ran.",
+    r"unknown name \{|Airflow ignores": "The conf of the run was written by hand or by a "
+    "program, or Airflow is set to take none.",
     r"expected the digest of a plan": "A task was cleared and has failed since, so it left no plan "
     "for those after it.",
     r"\{.*\} is running$": "Another DAG that moves rows of this table is at work.",

@@ -54,6 +54,7 @@ def half_moved(eyes: Eyes, broken: str) -> dict[str, str]:
     }
 
 
+@pytest.mark.slow
 def test_pages_of_a_half_moved_table(eyes: Eyes, broken: str) -> None:
     assert found(eyes, half_moved(eyes, broken)) == {}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -31,6 +31,35 @@ def one_line() -> Iterator[None]:
     except EvenkeelError as error:
         kind = AirflowException if error.retry else AirflowFailException
         raise kind(str(error)) from None
+
+
+def check_conf(context: Mapping[str, Any], dag: Any) -> None:
+    """Refuse the conf of a run if a DAG of a table would ignore a part of it.
+
+    A typo must not turn a dry run into a real one. A DAG of a team's own may have conf of its own.
+
+    Raises
+    ------
+    InputError : names the part
+    """
+    from partitioning.errors import InputError
+
+    run = context.get("dag_run")
+    if run is None or dag is None:
+        return
+    tables = {*dag.tags} - {"evenkeel"}
+    ours = len(tables) < len(dag.tags) and any(dag.dag_id.endswith(f"_{t}") for t in tables)
+    for name, value in (run.conf or {}).items() if ours else ():
+        where = f"conf of run {run.run_id}"
+        if name not in dag.params:
+            known = ", ".join(dag.params) or "none"
+            raise InputError(f"unknown name {name!r}", where, f"Known: {known}")
+        if context["params"][name] != value:
+            raise InputError(
+                f"Airflow ignores {name} = {value!r} and takes {context['params'][name]!r}",
+                where,
+                "Set [core] dag_run_conf_overrides_params to True",
+            )
 
 
 def run_name(spec: str, dag: str, run: str, first: bool = False) -> str:

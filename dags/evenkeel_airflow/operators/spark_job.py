@@ -26,7 +26,7 @@ from evenkeel.submit import (
 from evenkeel_airflow.airflow_versions import REMEMBERS_DRIVERS, AirflowFailException
 from evenkeel_airflow.operators.defaults import with_retries
 from evenkeel_airflow.operators.lineage import Lineage
-from evenkeel_airflow.operators.runs import AirflowGateError, one_line, run_name
+from evenkeel_airflow.operators.runs import AirflowGateError, check_conf, one_line, run_name
 from partitioning.errors import SetupError
 
 if TYPE_CHECKING:
@@ -88,6 +88,7 @@ class SparkJob(Lineage, SparkSubmitOperator):
         """
         given = self._given()
         with one_line():
+            check_conf(context, self.get_dag())
             check_own_driver()
             if "--run" in given:
                 first = self.job in ("learn", "watch")

@@ -30,6 +30,7 @@ def counts(spark: SparkSession, table: Table, name: str) -> dict[str, list[int]]
     return found
 
 
+@pytest.mark.slow
 def test_one_row_a_key_while_copies_come_and_where_the_registry_is_older(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -70,6 +70,7 @@ def test_how_it_stands_is_told(old: Table) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_its_broken_run_is_rolled_back_and_the_next_one_goes_on(spark, old, spec_path) -> None:
     digest = steps.read_plan(old.registry.run("fourth")).digest
     path = old.spec.state["totals"].path

@@ -54,6 +54,7 @@ def test_a_spec_of_the_same_name_with_another_registry_releases_nothing(
     assert constraints.our_constraints(spark, path) == {constraints.epoch_name(0)}
 
 
+@pytest.mark.slow
 def test_a_table_whose_registry_is_lost_is_released_if_asked(
     spark: SparkSession, team: World
 ) -> None:

@@ -40,6 +40,7 @@ def types(spark: SparkSession, world: World) -> dict[str, str]:
     return {c.name: c.dataType.simpleString() for c in state.schema(spark, path)}
 
 
+@pytest.mark.slow
 def test_columns_change_while_windows_and_epochs_go_on(spark, ready: World):
     before, old = versions(spark, ready), rows(spark, ready, "totals")
     ready.with_columns(OTHERS)

@@ -127,6 +127,7 @@ def test_a_table_that_is_lost_is_missed_and_not_made_again(
     assert [c.kind for c in evolve(spark, ready.with_seen().table, Intent.of())] == [Kind.add_table]
 
 
+@pytest.mark.slow
 def test_a_table_that_left_may_come_again_at_once_elsewhere(
     spark: SparkSession, ready: World
 ) -> None:
@@ -190,6 +191,7 @@ def test_a_table_that_somebody_took_the_guard_off_is_let_go_or_brought_back(
     learn(spark, home.table, day(8))
 
 
+@pytest.mark.slow
 def test_a_table_that_has_left_is_its_owners_whatever_becomes_of_it(
     spark: SparkSession, home: World
 ) -> None:
@@ -232,6 +234,7 @@ def test_a_table_whose_record_was_lost_joins_again_with_its_rows(
         evolve(spark, ready.table, Intent.of())
 
 
+@pytest.mark.slow
 def test_a_table_that_comes_back_with_rows_of_an_earlier_epoch_is_repaired(
     spark: SparkSession, ready: World
 ) -> None:

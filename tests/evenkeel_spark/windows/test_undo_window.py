@@ -97,6 +97,7 @@ def test_the_window_is_taken_back_and_all_are_applied(
     exact(spark, wrong, "2013-01-12")
 
 
+@pytest.mark.slow
 def test_a_published_epoch_and_a_maintain_since_are_done_again(
     spark: SparkSession, wrong: World
 ) -> None:

@@ -68,6 +68,7 @@ def test_a_writer_that_appends_meanwhile(spark: SparkSession, ready: World) -> N
     assert count and trips(spark, ready) == wanted(ready, "2013-01-12", D001=1000 * count)
 
 
+@pytest.mark.slow
 def test_a_writer_that_is_always_first(
     spark: SparkSession, ready: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

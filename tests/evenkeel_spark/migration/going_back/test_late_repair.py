@@ -36,6 +36,7 @@ def stands(spark: SparkSession, home: Placed, function: PartitioningFunction) ->
     assert all(rows[f"k{i}"][1] == i for i in range(KEYS))
 
 
+@pytest.mark.slow
 def test_a_repair_that_slept_leaves_what_came_since(
     spark: SparkSession, moved_home: Placed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

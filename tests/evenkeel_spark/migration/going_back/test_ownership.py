@@ -81,6 +81,7 @@ def test_an_attempt_that_wakes_leaves_the_constraint_of_the_next_one(
     assert_under(spark, home, migration.after)
 
 
+@pytest.mark.slow
 def test_an_attempt_that_was_killed_as_it_began_has_moved_nothing(
     spark: SparkSession, sealed_home: Placed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -152,6 +152,7 @@ def test_a_statement_that_fails_lets_other_writers_go_on(
     append(spark, home, migration.before, {f"new{i}": 1 for i in range(50)})
 
 
+@pytest.mark.slow
 def test_a_shared_key_joins_while_others_are_held_off(spark: SparkSession, home: Placed) -> None:
     before = home.table.epoch().function
     (start,) = parts(spark, home)
