@@ -19,9 +19,7 @@ from tests.support.airflow_env import airflow_db, dag_bag, dag_of  # noqa: F401 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import DAG, Asset
 
-from evenkeel_airflow.airflow_versions import AirflowFailException
 from evenkeel_airflow.operators import Approve
-from evenkeel_airflow.operators.runs import check_conf
 from tests.support.worlds.shop import Shop
 from tests.support.cases.dag_runs import PIPELINE
 # isort: on
@@ -128,28 +126,6 @@ def test_the_watch_is_told_of_runs_that_move_state(
     told = [f"{dag} is running" for dag in running]
     assert [a for a in task.application_args if "running" in a] == told
     assert ("--busy" in task.application_args) == bool(told)
-
-
-@pytest.mark.parametrize("kind", ["repair", "roll_back"])
-def test_a_typo_in_the_conf_turns_no_dry_run_into_a_real_one(
-    world: World, monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
-    monkeypatch.setenv("EVENKEEL_TABLES", str(world.folder))
-    dag = dag_of(f"{kind}_trips")
-    (first,), given = dag.roots, {"dry_run": False}
-    quiet = {"get_dr_count.return_value": 0}
-
-    def refused(conf: dict[str, Any], params: dict[str, Any]) -> str:
-        run = Mock(conf=conf, run_id="r")
-        with pytest.raises(AirflowFailException) as raised:
-            first.execute({"dag_run": run, "params": params, "ti": Mock(**quiet)})
-        return str(raised.value)
-
-    assert "unknown name 'dry-run'. Known: " in refused({"dry-run": True}, given)
-    assert "Airflow ignores dry_run = True" in refused({"dry_run": True}, given)
-    # A team's own DAG may have conf of its own.
-    first.dag.tags.clear()
-    check_conf({"dag_run": Mock(conf={"dry-run": True}), "params": given}, first.dag)
 
 
 @pytest.mark.parametrize(
