@@ -103,7 +103,7 @@ def may_move(registry: Registry, name: str, current: int) -> bool:
         answer = run.approval.find()
     except EvenkeelError:
         return True
-    return answer is None or answer.approved or answer.digest != plan.digest
+    return answer is None or not answer.refuses(plan.digest)
 
 
 def _left_half_moved(run: RunFiles, current: int) -> bool:

@@ -157,7 +157,7 @@ def headline(parts: RunParts, ended: bool = False) -> tuple[str, str, str]:
     did = change.format("carried", "now carries") + f".{_cost(parts)}"
     if parts.gate_plan and not parts.gate_plan.success:
         return f"{table}: the plan from {way} did not pass", f"Nothing moved. {would}", "bad"
-    if parts.approval and not parts.approval.approved:
+    if parts.approval and parts.approval.refuses(plan.digest):
         by = f"Refused by {parts.approval.by}: nothing moved. "
         return f"{table}: the plan from {way} was refused", by + would, "bad"
     if parts.rolled_back is not None and parts.published is None:

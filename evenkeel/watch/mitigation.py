@@ -242,7 +242,7 @@ def _may_move(table: str, registry: Registry, epoch: Epoch, run: RunFiles) -> bo
         parts.plan is None
         or parts.plan.parent_digest != epoch.function.digest
         or (parts.gate_plan is not None and not parts.gate_plan.success)
-        or (parts.approval is not None and not parts.approval.approved)
+        or (parts.approval is not None and parts.approval.refuses(parts.plan.digest))
         or parts.params.dry_run
         or parts.rolled_back
     )

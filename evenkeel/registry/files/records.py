@@ -83,7 +83,12 @@ class Approval(FileModel):
     approved: bool
     by: str
     when: str
+    #: None: of the run's plan, as version 0.1.0 wrote it.
     digest: str | None = None
+
+    def refuses(self, digest: str) -> bool:
+        """Return whether it is a no to the plan of that digest."""
+        return not self.approved and self.digest in (None, digest)
 
 
 class TableVersionRecord(FileModel):

@@ -96,7 +96,8 @@ def _approved(spec: str, run: str) -> str | None:
     if (asked := approval.request(spec, run)) is not None:
         say(f"not carried out, because a stream can ask nobody for approval: {asked.subject}")
         return None
-    approval.record(spec, run, True, "the spec's limit", f"{datetime.now(UTC):%FT%T%z}")
+    by, at = approval.passed_by(spec, run), datetime.now(UTC).isoformat(timespec="seconds")
+    approval.record(spec, run, True, by, at)
     return digest
 
 
