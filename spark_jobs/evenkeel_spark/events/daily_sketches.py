@@ -42,7 +42,7 @@ from partitioning.errors import InputError
 from partitioning.function.function import KeyColumn
 from partitioning.function.hashing import Hashes
 from partitioning.function.key_text import key_text
-from partitioning.function.sql import among_sql, array_sql, hash_sql, slot_sql
+from partitioning.function.sql import among_sql, array_sql, bigint_sql, hash_sql, slot_sql
 from partitioning.workload.profile import Floats, Sketch, sums_by
 
 FINE, ROWS = "_fine", "_rows"
@@ -237,9 +237,6 @@ def _member_sql(value: str, members: np.ndarray) -> str:
     """
     words = np.zeros(int(members.max()) // 64 + 1 if len(members) else 1, np.uint64)
     np.bitwise_or.at(words, members // 64, np.uint64(1) << (members % 64).astype(np.uint64))
-    literals = ", ".join(
-        "(-9223372036854775807L - 1L)" if w == -(2**63) else f"{w}L"
-        for w in words.view(np.int64).tolist()
-    )
+    literals = ", ".join(map(bigint_sql, words.view(np.int64).tolist()))
     word = f"get(array({literals}), shiftright({value}, 6))"
     return f"(shiftright({word}, {value} & 63) & 1L) = 1L"

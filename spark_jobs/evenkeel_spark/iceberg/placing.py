@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyspark.sql import SparkSession
-
 from evenkeel.registry.epochs import Registry
 from evenkeel.spec.table_spec import CHANNEL, SLOT
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.crash_point import crash_point
 from evenkeel_spark.tables.delta.placement_sql import misplaced_sql
-from evenkeel_spark.tables.iceberg.commits import beaten
+from evenkeel_spark.tables.iceberg.commits import once_free
 from evenkeel_spark.tables.iceberg.table import IcebergTable, slot_column
-from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
 from partitioning.errors import FenceError
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.sql import channel_sql, quoted, slot_sql
@@ -56,37 +53,24 @@ def place(
     ------
     FenceError : other writers were first each time, or another epoch's writers write
     """
-    for _ in range(STATEMENT_TRIES):
-        table.refresh()
+
+    def once() -> int:
         if (epoch := table.epoch()) != function.epoch:
             raise FenceError(
                 f"has the column slot_{epoch} by now, expected {slot_column(function.epoch)}",
                 where,
                 "Run this again: another epoch was published, or is about to be",
             )
-        found = count_misplaced(table, function)
-        if not found:
-            return 0
-        statement = update_sql(table.sql, slot_column(function.epoch), function)
+        if found := count_misplaced(table, function):
+            statement = update_sql(table.sql, slot_column(function.epoch), function)
+            table.write(meta, lambda own: own.sql(statement))
+        return found
 
-        def run(own: SparkSession, statement: str = statement) -> None:
-            own.sql(statement)
-
-        try:
-            table.write(meta, run)
-        except SPARK_ERRORS as error:
-            if not beaten(error):
-                raise
-            reason = str(error).strip().splitlines()[0]
-            continue
+    found = once_free(where, table.refresh, once, STATEMENT_TRIES)
+    if found:
         crash_point("placed")
         say(f"{where}: {found:,} rows placed")
-        return found
-    raise FenceError(
-        f"others wrote during each of {STATEMENT_TRIES} statements ({reason[:200]})",
-        where,
-        "Run this step again when they are quieter",
-    )
+    return found
 
 
 def name_column(registry: Registry, table: IcebergTable, epoch: int) -> None:

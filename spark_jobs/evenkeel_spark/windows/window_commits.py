@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import date
 from typing import Any, NamedTuple
 
@@ -95,12 +95,12 @@ def newest_end(spark: SparkSession, paths: Iterable[str]) -> date | None:
     return max(ends, default=None)
 
 
-def _is_step(commit: commits.Commit, steps: Collection[str] = STEPS) -> bool:
+def _is_step(commit: commits.Commit) -> bool:
     """Tell whether a commit is one of these steps of ours.
 
     Delta compacts files in the same session, with the same metadata, where a table asks for it.
     """
-    return commit.meta.get("step") in steps and commit.operation != "OPTIMIZE"
+    return commit.meta.get("step") in STEPS and commit.operation != "OPTIMIZE"
 
 
 def _check_undisturbed(spark: SparkSession, path: str, commit: commits.Commit) -> None:
