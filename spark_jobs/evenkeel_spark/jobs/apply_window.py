@@ -287,8 +287,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     add_day(
         arguments,
         "--holds-until",
-        "apply nothing: say that state tables which were brought back without Delta's "
-        "transaction ids hold all events before this day, and none after",
+        "apply nothing: say that state tables hold all events before this day, and none after. "
+        "It is for tables whose history does not tell it, or that lack the window before this day",
     )
     arguments.add_argument(
         "--of", action="append", help="with --holds-until: this state table only"

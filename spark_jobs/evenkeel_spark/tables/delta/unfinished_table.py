@@ -104,8 +104,7 @@ def all_files(path: str) -> Iterator[None]:
         if not any(part in str(error) for part in _GONE):
             raise
         raise DamagedError(
-            "files of the new table are gone: a bootstrap slept while it wrote, and another one "
-            "has removed what seemed to be left of it",
+            "files of the new table are gone: another bootstrap has removed them",
             path,
             "Remove the folder, and run this again: no epoch has this table yet",
         ) from error
