@@ -48,7 +48,6 @@ def test_the_program_of_each_process_is_there() -> None:
     assert [kind.MODULE for kind in kinds if find_spec(kind.MODULE) is None] == []
 
 
-@pytest.mark.slow
 def test_a_table_whose_every_step_is_stopped_again_and_again(
     spark: SparkSession, start: World, tmp_path: Path
 ) -> None:

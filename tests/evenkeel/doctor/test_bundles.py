@@ -52,7 +52,7 @@ def test_a_file_that_airflow_skips_for_its_words_is_told(
     monkeypatch.setattr(airflow_setup, "setting", lambda section, key: safe)
     (found,) = dags([local(tmp_path)])
     assert found.status is (Status.wrong if safe == "True" else Status.ok)
-    # What it advises to add, and the lines that it advises where there is no file, are read.
+    # Airflow reads what the doctor advises to add, and the lines that it advises to write.
     for text in (f"{file.read_text()}# DAGs\n", airflow_setup._LINES):
         file.write_text(text)
         assert might_contain_dag(str(file), safe_mode=True)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -24,6 +27,7 @@ from partitioning.moves.moves import Move
 from partitioning.planning.decide import Decision
 from tests.support.cases.records import DECISION, MIGRATION
 from tests.support.cases.reports import ATTACK, PLAN
+from tests.support.wheel import ROOT
 
 CHECK: dict[str, Any] = {
     "what": f"No {ATTACK} is lost",
@@ -108,7 +112,18 @@ def test_everything_from_data_is_escaped() -> None:
 
 
 def test_page_is_the_same_each_time() -> None:
-    assert report_page(WHOLE) == report_page(WHOLE)
+    """In another process, too, where sets and dicts hash otherwise."""
+    code = (
+        "import hashlib; from tests.evenkeel.runs.test_report import WHOLE, report_page\n"
+        "print(hashlib.sha256(report_page(WHOLE).encode()).hexdigest())"
+    )
+    digests = {
+        subprocess.check_output(
+            [sys.executable, "-c", code], cwd=ROOT, env={**os.environ, "PYTHONHASHSEED": seed}
+        )
+        for seed in ("1", "2")
+    }
+    assert len(digests) == 1
 
 
 def without(**changes: Any) -> RunParts:

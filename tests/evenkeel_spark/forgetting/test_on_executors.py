@@ -18,7 +18,6 @@ from tests.support.worlds.windows import day, rows
 pytestmark = pytest.mark.spark
 
 
-@pytest.mark.slow
 def test_files_with_hidden_rows_are_rewritten_on_executors(
     spark: SparkSession, ready: World, tmp_path: Path
 ) -> None:

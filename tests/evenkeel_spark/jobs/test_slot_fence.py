@@ -115,7 +115,6 @@ def profiles(epoch: Epoch, keys: Iterable[str]) -> pa.Table:
     )
 
 
-@pytest.mark.slow
 def test_an_adopted_table_is_written_by_delta_rs_before_and_after_a_rebalance(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -233,7 +233,6 @@ def test_nothing_is_verified_before_it_is_migrated(spark: SparkSession, tmp_path
     assert home.constraints(spark) == {"evenkeel_epoch_0"}
 
 
-@pytest.mark.slow
 def test_one_row_far_larger_than_the_others_may_move(
     spark: SparkSession, home: Placed, migration: Migration
 ) -> None:

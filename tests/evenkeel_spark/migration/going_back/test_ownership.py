@@ -110,7 +110,7 @@ def test_a_plan_that_lost_the_race_leaves_the_winner_alone(
     loser = home.migration("r1")
     winner = planned(spark, home, "winner", next_function(loser.before, (1, 2), None))
     migrate(spark, winner)
-    with pytest.raises(FenceError):
+    with pytest.raises(FenceError, match="--run winner"):
         migrate(spark, loser)
     version = home.version(spark)
     assert roll_back(spark, loser) == {"visits": 0}

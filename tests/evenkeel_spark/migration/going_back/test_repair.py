@@ -265,7 +265,7 @@ def test_a_table_that_was_cloned_half_way(
     assert home.constraints(spark) == {migration.moving}
     assert len(repair(spark, home.table)) == 1
     stands(spark, home, migration.before)
-    with pytest.raises(FenceError):
+    with pytest.raises(FenceError, match="this run was rolled back"):
         verify(spark, migration)
     stands(spark, home, migration.before)
 

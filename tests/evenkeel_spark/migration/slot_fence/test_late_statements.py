@@ -51,7 +51,7 @@ def test_a_migration_that_was_rolled_back_moves_nothing_more(
     planned(spark, moved, "r2", function=without_heavy(now), profile=None)
     late = moved.migration("r2")
     before_the_statement(monkeypatch, lambda: end_by(spark, moved, "r2", ended_by))
-    with pytest.raises(FenceError):
+    with pytest.raises(FenceError, match="this run was rolled back"):
         migrate(spark, late)
     # Raises where a row is not where the epoch says.
     assert visits(spark, moved, now) == ALL
@@ -77,7 +77,7 @@ def test_a_repair_that_sleeps_places_nothing_by_an_epoch_of_before(
         publish(spark, migration)
 
     before_the_statement(monkeypatch, another_goes_first, ids=1)
-    with pytest.raises(FenceError):
+    with pytest.raises(FenceError, match="evenkeel_epoch_1 by now"):
         repair(spark, home.table)
     now = home.table.epoch().function
     assert now.epoch == 1 and visits(spark, home, now) == {**ALL, "new": 3}

@@ -146,7 +146,7 @@ def test_repair_changes_the_fence_to_that_of_the_spec(
         now = refenced(now, fence)
         with pytest.raises(FenceError, match="evenkeel repair people"):
             constraints.check_admits(spark, now.table.spec, epoch.function)
-        with pytest.raises(FenceError):
+        with pytest.raises(FenceError, match="which is not this plan's"):
             migrate(spark, now.migration("r1"))
         repair(spark, now.table)
         assert visits(spark, now, epoch.function) == {**ALL, "new": 3}

@@ -38,7 +38,7 @@ def test_a_late_merge_takes_no_copy_away(
     """No constraint sees what a statement of a job that was given up would delete."""
     migration = plan_to(spark, home, "whole", whole(home.table.epoch().function, START))
     before_the_statement(monkeypatch, lambda: end_by(spark, home, "whole", ended_by))
-    with pytest.raises(FenceError):
+    with pytest.raises(FenceError, match="this run was rolled back"):
         migrate(spark, migration)
     assert home.constraints(spark, "ranks") == {"evenkeel_epoch_1"}
     assert build_side(spark, home) == dict.fromkeys(THREE, VALUE)
