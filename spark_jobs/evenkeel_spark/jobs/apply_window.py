@@ -38,7 +38,7 @@ from evenkeel_spark.runtime.retry import retry_on_conflict
 from evenkeel_spark.runtime.task_metrics import job_group, stages
 from evenkeel_spark.tables.delta import commits, state
 from evenkeel_spark.tables.delta.write_session import own_session
-from evenkeel_spark.windows import applied_windows, window_notes
+from evenkeel_spark.windows import applied_windows, next_window, window_notes
 from evenkeel_spark.windows.delta_windows import DeltaWindows
 from evenkeel_spark.windows.iceberg.merging import add_window
 from evenkeel_spark.windows.iceberg.notes import note_until
@@ -133,7 +133,7 @@ def apply_window(
     file = table.registry.files.window(end)
     tables, merge_into = _port(spark, table)
     tables.check()
-    waiting = applied_windows.waiting(tables, table, start, end, allow_gap)
+    waiting = next_window.waiting(tables, table, start, end, allow_gap)
     if not waiting and (known := file.find()) is not None:
         say(f"the window from {start} to {end} is applied already: nothing to do")
         return known

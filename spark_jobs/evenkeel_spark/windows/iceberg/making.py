@@ -10,7 +10,8 @@ from pyspark.sql import functions as F
 
 from evenkeel.registry.epochs import TableVersion
 from evenkeel.registry.state_view import slot_column
-from evenkeel.spec.table_spec import CHANNEL, SLOT, TableSpec
+from evenkeel.spec.parts import CHANNEL, SLOT
+from evenkeel.spec.table_spec import TableSpec
 from evenkeel.table import Table
 from evenkeel_spark.events.aggregate import exact, of_table
 from evenkeel_spark.events.reader import read_events, reading, typed_key

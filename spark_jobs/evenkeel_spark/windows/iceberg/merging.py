@@ -12,7 +12,8 @@ from datetime import date
 from pyspark.sql import DataFrame, SparkSession
 
 from evenkeel.registry.state_view import slot_column
-from evenkeel.spec.table_spec import CHANNEL, SLOT, TableSpec
+from evenkeel.spec.parts import CHANNEL, SLOT
+from evenkeel.spec.table_spec import TableSpec
 from evenkeel.table import Table
 from evenkeel_spark.events.aggregate import exact, merged_sql, of_table
 from evenkeel_spark.iceberg.placing import place

@@ -14,7 +14,7 @@ from evenkeel.spec.parts import StateColumn, StateTable
 from evenkeel_spark.jobs import apply_window as job
 from evenkeel_spark.jobs.apply_window import apply_window, window_state
 from evenkeel_spark.jobs.bootstrap import bootstrap
-from evenkeel_spark.windows import applied_windows
+from evenkeel_spark.windows import applied_windows, next_window
 from partitioning.errors import InputError
 from partitioning.function.function import (
     KeyColumn,
@@ -140,7 +140,7 @@ def test_a_crash_between_two_tables_is_completed(spark, world: World, monkeypatc
         apply_window(spark, table, day(8), day(10))
     # Even a run that does not look first finds the transaction spent.
     there = applied_windows.Applied(day(8), 0, 0)
-    monkeypatch.setattr(applied_windows, "waiting", lambda *_: dict.fromkeys(before, there))
+    monkeypatch.setattr(next_window, "waiting", lambda *_: dict.fromkeys(before, there))
     apply_window(spark, table, day(8), day(10))
     assert versions(spark, world) == {n: v + 1 for n, v in before.items()}
     events = world.events
