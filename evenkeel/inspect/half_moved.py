@@ -23,7 +23,7 @@ from evenkeel.registry.verdict import (
     settle,
     withdraw,
 )
-from partitioning.errors import DamagedError, EvenkeelError
+from partitioning.errors import DamagedError, EvenkeelError, FenceError
 
 #: Newest runs to look at where no run has a mark: earlier versions of Evenkeel left none. More of
 #: them cost more reads.
@@ -204,6 +204,23 @@ def find_half_moved(registry: Registry, run: RunFiles) -> HalfMoved | None:
         if progress is not None and progress.digest == record.digest:
             half = replace(half, progress=progress)
     return half
+
+
+def check_rests(registry: Registry, run: RunFiles) -> None:
+    """Refuse to end a run, or to ask a person about its plan, while its rows are half moved.
+
+    Raises
+    ------
+    FenceError : they are
+    DamagedError : its record of the migration is torn
+    """
+    half = find_half_moved(registry, run)
+    if half is not None:
+        raise FenceError(
+            f"rows of this run are half moved: {half.done}",
+            run.url,
+            "Leave it to roll_back, or clear migrate, which goes on",
+        )
 
 
 def _replaced(run: RunFiles, digest: str) -> bool:

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import numpy as np
 
+from evenkeel.inspect.half_moved import check_rests
 from evenkeel.pipeline.steps import open_run, read_plan
 from evenkeel.registry.files.records import Approval, Question
 from evenkeel.registry.files.run_files import RunFiles
@@ -70,9 +71,10 @@ def ask(spec_path: str, run_id: str) -> None:
 
     Raises
     ------
-    FenceError : a person has been asked about another plan in this run
+    FenceError : a person has been asked about another plan in this run, or its rows are half moved
     """
-    _, _, run = open_run(spec_path, run_id)
+    _, registry, run = open_run(spec_path, run_id)
+    check_rests(registry, run)
     digest = read_plan(run).digest
     _check_question(run, digest)
     run.approval.remove()

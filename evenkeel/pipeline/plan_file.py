@@ -7,6 +7,7 @@ from dataclasses import replace
 from evenkeel.registry.epochs import Registry
 from evenkeel.registry.files.records import ChannelRecord
 from evenkeel.registry.files.run_files import RunFiles
+from evenkeel.registry.pruning import readable_plan
 from evenkeel.registry.verdict import has_started, read_rolled_back, withdraw
 from evenkeel.runs.params import requested_throttling
 from evenkeel.runs.prediction import keep_prediction
@@ -67,6 +68,17 @@ def write_plan(
         # It was rolled back. The run's one mark of that may become the new plan's.
         withdraw(run, there.digest)
     return made.digest
+
+
+def remove_plan(run: RunFiles) -> None:
+    """Remove a run's plan; one that has begun to move rows stays, and so does a torn one."""
+    there = readable_plan(run)
+    if there is None or has_started(run, there.digest):
+        return
+    run.plan.remove()
+    # Remove, then look, as migrate leaves its file, then reads the plan: one sees the other.
+    if has_started(run, there.digest):
+        run.plan.write(there)
 
 
 def _create_plan(run: RunFiles, made: Plan) -> None:

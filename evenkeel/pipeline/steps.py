@@ -7,6 +7,7 @@ An epoch is published by the job that has just checked the tables.
 
 from __future__ import annotations
 
+from evenkeel.inspect.half_moved import check_rests
 from evenkeel.pipeline.plan_file import write_plan
 from evenkeel.pipeline.publish import check_passed, keep_files, publish_checked
 from evenkeel.registry.epochs import Epoch, Registry
@@ -55,12 +56,15 @@ def decide(spec_path: str, run_id: str, params: Params) -> Decision:
     Raises
     ------
     InputError : a wrong parameter, or no profile
-    FenceError : an epoch was published since the profile was learned
+    FenceError : an epoch was published since the profile was learned; or there is nothing to do,
+        and rows of the run are half moved
     """
     spec, registry, run = open_run(spec_path, run_id)
     check_params(spec, params)
     epoch, profile, *_ = _read_profile(registry, run)
     decision = decision_for(spec, registry, epoch, profile, params)
+    if not decision.rebalance:
+        check_rests(registry, run)
     run.params.write(ParamsRecord(**params.model_dump(mode="json")))
     run.decision.write(decision)
     return decision
@@ -116,6 +120,7 @@ def plan_watch(spec_path: str, run_id: str) -> str | None:
     """
     spec, registry, run = open_run(spec_path, run_id)
     if not run.watch_decision.exists():
+        check_rests(registry, run)
         return None
     epoch, profile, tables, row = _read_profile(registry, run)
     made = plan_mitigation(spec, epoch, profile, run, tables, row)

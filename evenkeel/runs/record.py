@@ -157,7 +157,8 @@ def headline(parts: RunParts, ended: bool = False) -> tuple[str, str, str]:
     did = change.format("carried", "now carries") + f".{_cost(parts)}"
     if parts.gate_plan and not parts.gate_plan.success:
         return f"{table}: the plan from {way} did not pass", f"Nothing moved. {would}", "bad"
-    if parts.approval and parts.approval.refuses(plan.digest):
+    moving = parts.migration is not None and parts.migration.digest == plan.digest
+    if parts.approval and parts.approval.refuses(plan.digest) and not moving:
         by = f"Refused by {parts.approval.by}: nothing moved. "
         return f"{table}: the plan from {way} was refused", by + would, "bad"
     if parts.rolled_back is not None and parts.published is None:
@@ -169,7 +170,6 @@ def headline(parts: RunParts, ended: bool = False) -> tuple[str, str, str]:
             f"{_why(parts)} {stays}{would}",
             "bad",
         )
-    moving = parts.migration is not None and parts.migration.digest == plan.digest
     if ended and moving and parts.published is None:
         left = "The run ended, and neither published the epoch nor moved the rows back."
         title = f"{table} was left half moved on the way from {way}"

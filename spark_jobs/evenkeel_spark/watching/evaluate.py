@@ -14,6 +14,7 @@ import numpy as np
 from pyspark.sql import Column, DataFrame, SparkSession
 
 from evenkeel.inspect.half_moved import find_half_moved
+from evenkeel.pipeline.plan_file import remove_plan
 from evenkeel.registry.epochs import Epoch
 from evenkeel.registry.files.records import ProfileRecord, SplitColumn
 from evenkeel.registry.files.run_files import RunFiles
@@ -125,6 +126,8 @@ def _remove_decision(table: Table, folder: RunFiles) -> None:
     """
     if find_half_moved(table.registry, folder) is not None:
         return
+    # Its own plan would hold this look back, as that of another run does.
+    remove_plan(folder)
     folder.decision.remove()
     folder.learned.remove()
     folder.profile.remove()

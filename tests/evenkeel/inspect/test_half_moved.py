@@ -6,13 +6,15 @@ import pytest
 
 from evenkeel.inspect.half_moved import HalfMoved, end_damaged_runs, half_moved, mark_moving
 from evenkeel.inspect.status import table_status
-from evenkeel.pipeline import steps
+from evenkeel.pipeline import approval, steps
 from evenkeel.pipeline.metrics import run_metrics
 from evenkeel.registry.files.run_files import RunFiles
 from evenkeel.registry.profiles import run_names
 from evenkeel.registry.verdict import PUBLISH, begin_attempt, settle, withdraw
+from evenkeel.runs.record import headline, read_run
+from evenkeel.spec.run_params import Params
 from evenkeel.table import open_table
-from partitioning.errors import DamagedError
+from partitioning.errors import DamagedError, FenceError
 from tests.support.raw_json import read_json, write_json
 from tests.support.worlds.shop import Shop
 
@@ -141,3 +143,26 @@ def test_a_run_that_is_decided_to_publish_and_has_lost_its_plan_is_ended(
     assert found(shop) is not None
     assert end_damaged_runs(shop.registry) == ["r"]
     assert found(shop) is None and end_damaged_runs(shop.registry) == []
+
+
+def test_a_cleared_run_whose_rows_are_half_moved_does_not_end_well(
+    shop: Shop, begun: RunFiles
+) -> None:
+    """A task that is skipped would skip roll_back, too, and the run would be a success."""
+    shop.respec(approve_over=0, trigger=1000.0)
+    kept = begun.read("decision.json")
+    for end in (
+        lambda: steps.decide(shop.spec, "r", Params()),
+        lambda: steps.plan_watch(shop.spec, "r"),
+        lambda: approval.ask(shop.spec, "r"),
+    ):
+        with pytest.raises(FenceError, match="half moved.*Leave it to roll_back"):
+            end()
+    assert begun.read("decision.json") == kept
+    approval.record(shop.spec, "r", False, "op", "2026-01-01T00:00:00+00:00")
+    title, text, _ = headline(read_run("words", shop.registry, begun), ended=True)
+    assert "was left half moved" in title and "nothing moved" not in text
+    rolled_back(begun, attempt=1, done=True)
+    assert not steps.decide(shop.spec, "r", Params()).rebalance
+    title, *_ = headline(read_run("words", shop.registry, begun), ended=True)
+    assert "was rolled back" in title

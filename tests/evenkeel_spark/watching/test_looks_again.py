@@ -10,13 +10,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from evenkeel.pipeline import steps
+from evenkeel.pipeline.plan_file import remove_plan
 from evenkeel.pipeline.publish import publish_checked
 from evenkeel.registry.epochs import Epoch
 from evenkeel.registry.files.migration_records import MigrationRecord
 from evenkeel_spark.tables.delta import constraints
 from partitioning.errors import DamagedError
 from partitioning.watch.mitigation import Mitigation
-from tests.support.worlds.live import HOT, Live
+from tests.support.worlds.live import HOT, Live, ended
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 #: Another key that turns hot.
@@ -38,6 +39,21 @@ def test_a_look_without_events_says_so_and_what_it_forgets_is_not_carried_out(
     run.migration.remove()
     assert not live.look(spark, 2)
     assert steps.plan_watch(live.spec_path, "w2") is None
+
+
+def test_a_run_that_is_cleared_does_not_step_back_from_its_own_plan(
+    spark: SparkSession, live: Live
+) -> None:
+    live.batch(2, 4.0)
+    assert live.look(spark, 2) and steps.plan_watch(live.spec_path, "w2")
+    live.batch(3, 4.0)
+    assert live.look(spark, 2, until=ended(3)), live.known.outcome
+    assert steps.plan_watch(live.spec_path, "w2")
+    # A plan that has begun stays with its run.
+    run = live.table.registry.run("w2")
+    run.migration.write(MigrationRecord(digest=run.plan.read().digest, epoch=1, tables={}))
+    remove_plan(run)
+    assert run.plan.exists()
 
 
 def test_keys_that_cool_down_together_go_home_one_by_one_if_the_budget_asks_for_it(
