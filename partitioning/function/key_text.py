@@ -78,6 +78,12 @@ def _texts(key: str, types: Sequence[str], sure: bool) -> Texts:
             f"key {key!r} could mean {' or '.join(map(_json, [values, *others]))}",
             fix="Write the one that you mean, as a JSON list",
         )
+    if sure and listed is not None and [*types] == ["string"] and key_text(listed)[:1] != "[":
+        # A key of one column that needs no list is written without one: this may be the key itself.
+        raise InputError(
+            f"key {key!r} could mean the text {listed[0]!r}, or this text as it stands",
+            fix=f"Write {key_text(listed)} for the first, {_json([key])} for the second",
+        )
     return values
 
 

@@ -267,6 +267,11 @@ def among_sql(value: str, those: Iterable[int]) -> str:
     return f"{value} IN ({listed})" if listed else "false"
 
 
+def string_sql(value: str) -> str:
+    """Write a STRING literal, for a session that reads backslashes as escapes (Spark's default)."""
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
 def bigint_sql(value: int) -> str:
     """Write a BIGINT literal."""
     # The least BIGINT is no literal in Spark SQL: the minus is applied to a number too large.
