@@ -30,7 +30,7 @@ from evenkeel.demo.schedule import DAYS, ROUNDS, fit
 from evenkeel.demo.spark_process import SparkProcess
 from evenkeel.demo.table_run import StepFailed, TableRun
 from evenkeel.demo.team_tables import check_team_tables, write_team_tables
-from evenkeel.demo.user_data import input_days, own_spec
+from evenkeel.demo.user_data import input_days, own_spec, shipped_spec
 from evenkeel.local_env import ROOT, environment
 from evenkeel.table import Table, open_table
 from partitioning.errors import EvenkeelError, InputError
@@ -132,7 +132,7 @@ def _replay(options: argparse.Namespace, folder: Path) -> int:
     if options.data:
         specs = [_own_spec(options, options.days or DAYS, folder)]
     else:
-        specs = [ROOT / "tables" / f"{name}.yaml" for name in options.tables.split(",") if name]
+        specs = [shipped_spec(name, folder) for name in options.tables.split(",") if name]
     tables = [open_table(str(spec)) for spec in specs]
     view = View(quiet=options.format == "json")
     write_missing_flights(tables, view)

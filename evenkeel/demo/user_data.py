@@ -1,4 +1,4 @@
-"""Write a spec for the user's own data: `make run DATA=... KEY=... TIME=...`."""
+"""Specs of a replay: for the user's own data, or those of this checkout, in the replay's folder."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import yaml
 
+from evenkeel.local_env import ROOT
 from evenkeel.table import Table
 from partitioning.errors import InputError
 
@@ -73,6 +74,23 @@ def own_spec(
     file = folder / f"tables-{name}" / f"{name}.yaml"
     file.parent.mkdir(exist_ok=True)
     file.write_text(yaml.safe_dump(spec, sort_keys=False), encoding="utf-8")
+    return file
+
+
+def shipped_spec(name: str, folder: Path) -> Path:
+    """Return the path of a spec of this checkout, whose files are all in a replay's folder.
+
+    Parameters
+    ----------
+    name : of the table
+    folder : of the replay; another one than the checkout's `.run` gets a copy of the spec
+    """
+    spec = ROOT / "tables" / f"{name}.yaml"
+    if folder == ROOT / ".run" or not spec.is_file():
+        return spec
+    file = folder / "tables" / spec.name
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(spec.read_text(encoding="utf-8").replace("../.run/", "../"), encoding="utf-8")
     return file
 
 

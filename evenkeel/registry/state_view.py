@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from evenkeel.spec.custom_merges import merges
 from evenkeel.spec.merges import raising
-from evenkeel.spec.parts import StateTable
-from evenkeel.spec.table_spec import CHANNEL, SLOT
+from evenkeel.spec.parts import CHANNEL, SLOT, StateTable
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.sql import quoted
 from partitioning.moves.partial_rows import listed_sql

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from partitioning.function.sql import string_sql
+
 _WHOLE_NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint"})
 _INEXACT = frozenset({"float", "double"})
 _NUMBERS = _WHOLE_NUMBERS | _INEXACT | {"decimal"}
@@ -87,8 +89,7 @@ class Merge:
 
 def raising(what: str) -> str:
     """Write SQL that fails with an error that begins with RAISED."""
-    text = f"{RAISED}: {what}".replace("\\", "\\\\").replace("'", "\\'")
-    return f"raise_error('{text}')"
+    return f"raise_error({string_sql(f'{RAISED}: {what}')})"
 
 
 def of_both(value: str, a: str, b: str, why: str) -> str:

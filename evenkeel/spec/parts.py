@@ -32,6 +32,16 @@ def _place(place: str) -> str:
 Place = Annotated[str, AfterValidator(_place)]
 
 
+#: Columns that Evenkeel adds to every state table.
+CHANNEL, SLOT = "channel", "slot"
+
+
+def is_ours(column: str, iceberg: bool) -> bool:
+    """Tell whether Evenkeel adds a column of this name; on Iceberg the slot's names the epoch."""
+    name = column.lower()
+    return name in (CHANNEL, SLOT) or (iceberg and re.fullmatch(r"slot_\d+", name) is not None)
+
+
 class Strict(BaseModel):
     """Base of all parts: immutable, and an unknown field is an error."""
 

@@ -20,6 +20,7 @@ from evenkeel.spec.parts import (
     StateTable,
     Strict,
     Watching,
+    is_ours,
 )
 from evenkeel.spec.schedules import check_looks, check_schedule
 from partitioning.errors import InputError
@@ -27,8 +28,6 @@ from partitioning.function.function import DEFAULT_SLOTS, Channel, check_channel
 from partitioning.strategies import PRODUCTION
 from partitioning.strategies.options import check_options, production_problem
 
-#: Columns that Evenkeel adds to every state table.
-CHANNEL, SLOT = "channel", "slot"
 #: Fields for Delta tables. Rows of Iceberg tables move in one commit, and no key is split there.
 DELTA_ONLY = {"batch", "batch_files", "rate", "rate_rows", "fence", "split", "watch"}
 #: Most channels of a spec. Loads, shares and charts are arrays of this length.
@@ -206,14 +205,14 @@ class TableSpec(Strict):
     @model_validator(mode="after")
     def _names_do_not_clash(self) -> TableSpec:
         # Spark compares names of columns without regard to case.
-        if clash := sorted(c for c in self.key if c.lower() in (CHANNEL, SLOT)):
+        if clash := sorted(c for c in self.key if is_ours(c, self.iceberg)):
             raise ValueError(
                 f"key: {clash} are names of columns that Evenkeel adds; rename the input column"
             )
-        reserved = {CHANNEL, SLOT, *(c.lower() for c in self.key)}
+        keys = {c.lower() for c in self.key}
         for name, table in self.state.items():
             named = [*table.columns, *table.partitions]
-            if clash := sorted(c for c in named if c.lower() in reserved):
+            if clash := sorted(c for c in named if c.lower() in keys or is_ours(c, self.iceberg)):
                 raise ValueError(
                     f"state.{name}: {clash} are names of the key or of columns that Evenkeel adds"
                 )

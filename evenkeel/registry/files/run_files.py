@@ -238,6 +238,10 @@ class RegistryFiles(Folder):
         """Return the file that names the one plan that may publish an epoch of Iceberg tables."""
         return StoredFile(self, f"{CLAIMS}/{number}.json", PlanMark)
 
+    def claimed_epochs(self) -> list[int]:
+        """List the numbers of the epochs that have such a file, ascending."""
+        return sorted(int(name) for name in self._listed(CLAIMS) if name.isdecimal())
+
     def spec_channels(self, digest: str) -> StoredFile[list[ChannelRecord]]:
         """Return the file with the spec's channels when the plan of that digest was published.
 

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from evenkeel.spec.table_spec import CHANNEL, SLOT, TableSpec
+from evenkeel.spec.parts import CHANNEL, SLOT
+from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.adoption.before import find_before
 from evenkeel_spark.tables.comparable import incomparable
 from evenkeel_spark.tables.delta import commits, constraints, filesystem, state

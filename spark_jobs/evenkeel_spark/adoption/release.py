@@ -15,7 +15,8 @@ from pyspark.sql import SparkSession
 from evenkeel.registry.epochs import Registry
 from evenkeel.registry.files.records import ReleaseRecord
 from evenkeel.spec.allowed_roots import check_inside
-from evenkeel.spec.table_spec import CHANNEL, SLOT, TableSpec
+from evenkeel.spec.parts import CHANNEL, SLOT
+from evenkeel.spec.table_spec import TableSpec
 from evenkeel.table import Table
 from evenkeel_spark.adoption.before import Before, find_before
 from evenkeel_spark.adoption.rewrite import Layout, change
@@ -25,7 +26,7 @@ from evenkeel_spark.tables.declared_columns import ROWS_PROPERTY
 from evenkeel_spark.tables.delta import commits, constraints, state
 from evenkeel_spark.tables.delta.write_session import own_session
 from evenkeel_spark.tables.membership import known_tables, owning_spec
-from evenkeel_spark.tables.moving import check_no_run_moves
+from evenkeel_spark.tables.moving import check_no_run_moves, repair_advice
 from evenkeel_spark.tables.spark_errors import CONFLICTS
 from partitioning.errors import FenceError, InputError
 
@@ -145,7 +146,7 @@ def _check_registry(
         raise FenceError(
             f"has the constraint {', '.join(sorted(existing))}: state moves, or is half moved",
             where,
-            f"Let the run end, or {constraints.mend(table.spec.table)}; then release",
+            f"Let the run end, or {repair_advice(table.spec.table)}; then release",
         )
 
 

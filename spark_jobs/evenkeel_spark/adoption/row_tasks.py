@@ -9,7 +9,7 @@ import numpy.typing as npt
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from evenkeel.spec.table_spec import CHANNEL, SLOT
+from evenkeel.spec.parts import CHANNEL, SLOT
 from evenkeel_spark.events.channel_tasks import one_task_each
 from partitioning.function.sql import array_sql
 

@@ -13,8 +13,8 @@ import yaml
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from evenkeel.spec.parts import StateTable
-from evenkeel.spec.table_spec import CHANNEL, SLOT, TableSpec
+from evenkeel.spec.parts import CHANNEL, SLOT, StateTable
+from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.adoption.before import Before, Changed, find_before
 from evenkeel_spark.adoption.obstacles import (
     check_spec_columns,

@@ -34,6 +34,7 @@ from evenkeel_spark.tables.membership import (
     owning_spec,
     refuse_missing,
 )
+from evenkeel_spark.tables.moving import repair_advice
 from evenkeel_spark.windows.applied_windows import applied
 from partitioning.errors import FenceError, InputError
 from partitioning.function.function import PartitioningFunction
@@ -131,7 +132,7 @@ def find_tables(
             raise FenceError(
                 f"has the constraint {found}: state moves, or is half moved",
                 f"{name} ({known[name]})",
-                f"Put it back into the spec; let the run end, or {constraints.mend(spec.table)}; "
+                f"Put it back into the spec; let the run end, or {repair_advice(spec.table)}; "
                 "then take it out again",
             )
     begun = _left_before(spark, table, known)

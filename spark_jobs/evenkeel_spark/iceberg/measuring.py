@@ -7,7 +7,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from evenkeel.registry.files.migration_records import TableMigrated
-from evenkeel.spec.table_spec import CHANNEL, SLOT
+from evenkeel.spec.parts import CHANNEL, SLOT
 from evenkeel_spark.iceberg.migrate import branch_prefix
 from evenkeel_spark.plans.approved_plan import Migration
 from evenkeel_spark.tables.delta.checksums import (

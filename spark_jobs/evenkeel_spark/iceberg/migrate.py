@@ -24,10 +24,10 @@ from evenkeel_spark.plans.before_moving import check_budget, check_one_row_a_key
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.crash_point import crash_point
 from evenkeel_spark.tables.delta.checksums import duplicate_keys
-from evenkeel_spark.tables.delta.constraints import mend
 from evenkeel_spark.tables.iceberg.checks import adopted_tables
 from evenkeel_spark.tables.iceberg.table import BRANCHES, IcebergTable
 from evenkeel_spark.tables.membership import table_in_errors
+from evenkeel_spark.tables.moving import repair_advice
 from partitioning.errors import FenceError
 from partitioning.function.sql import quoted
 
@@ -86,11 +86,13 @@ def check_fence(migration: Migration, name: str, table: IcebergTable) -> None:
         raise FenceError(
             f"plan {claim.digest[:12]} is about to publish epoch {migration.after.epoch}",
             migration.table.registry.url,
-            mend(migration.table.spec.table),
+            repair_advice(migration.table.spec.table),
         )
     table.refresh()
     if (epoch := table.epoch()) not in (migration.before.epoch, migration.after.epoch):
-        raise FenceError(f"has the column slot_{epoch}", where, mend(migration.table.spec.table))
+        raise FenceError(
+            f"has the column slot_{epoch}", where, repair_advice(migration.table.spec.table)
+        )
     # Once it is decided to publish, rows are moved from wherever main is.
     if attempt.verdict is None and table.since(plan.tables[name]) is None:
         raise FenceError(

@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 from pyspark.sql import SparkSession
 
 from evenkeel.registry.files.records import ReleaseRecord
-from evenkeel.spec.table_spec import CHANNEL, SLOT, TableSpec
+from evenkeel.spec.parts import CHANNEL, SLOT
+from evenkeel.spec.table_spec import TableSpec
 from evenkeel.table import Table
 from evenkeel_spark.adoption.release import check_not_kept, made_by_us
 from evenkeel_spark.iceberg.adopt import UPDATES_WELL

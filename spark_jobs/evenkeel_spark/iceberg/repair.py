@@ -49,7 +49,7 @@ def repair(
     spec, registry = table.spec, table.registry
     for name in _unended(table):
         _end(spark, table, name, dry_run, registry_older)
-    _give_up_claim(table, dry_run, registry_older)
+    _give_up_claims(table, dry_run, registry_older)
     function, wrong = table.epoch().function, []
     for name, one in adopted_tables(spark, spec).items():
         where, column, epoch = table_in_errors(spec, name), slot_name(one), one.epoch() or 0
@@ -117,25 +117,33 @@ def _claimed(table: Table) -> str | None:
     return None if claim is None else claim.digest
 
 
-def _give_up_claim(table: Table, dry_run: bool, asked: bool) -> None:
-    """Remove the claim of a run that is gone, or whose files are torn, if a person asks for it."""
-    registry, digest = table.registry, _claimed(table)
+def _give_up_claims(table: Table, dry_run: bool, asked: bool) -> None:
+    """Remove each claim of an epoch that nobody can publish, if a person asks for it.
+
+    Its run is gone, has torn files, or could not be ended just now. Or the epoch comes after the
+    next one, because the registry is of before.
+    """
+    registry, current = table.registry, table.registry.current().number
     runs = [registry.run(name) for name in _unended(table)]
-    owners = [run for run in runs if has_started(run, digest or "")]
-    if digest is None or any(_can_end(run, digest) for run in owners):
-        return
-    number = registry.current().number + 1
-    if dry_run or not asked:
-        say(
-            f"epoch {number} is claimed by plan {digest[:12]}, and no run here can end it; "
-            "--registry-older gives that plan up"
-        )
-    else:
+    for number in registry.files.claimed_epochs():
+        claim = registry.files.claim(number).find() if number > current else None
+        if claim is None:
+            continue
+        owners = [run for run in runs if has_started(run, claim.digest)]
+        next_one = number == current + 1 and any(_can_end(run, claim.digest) for run in owners)
+        if next_one and (dry_run or not asked):
+            continue
+        if dry_run or not asked:
+            say(
+                f"epoch {number} is claimed by plan {claim.digest[:12]}, and no run here can end "
+                "it; --registry-older gives that plan up"
+            )
+            continue
         # The run first: without its claim, nothing would tell that it is given up.
         for run in owners:
             run.migration.remove()
         registry.files.claim(number).remove()
-        say(f"the claim of epoch {number} by plan {digest[:12]} is given up")
+        say(f"the claim of epoch {number} by plan {claim.digest[:12]} is given up")
 
 
 def _can_end(run: RunFiles, digest: str) -> bool:
@@ -155,7 +163,7 @@ def _end(spark: SparkSession, table: Table, name: str, dry_run: bool, given_up: 
 
     Parameters
     ----------
-    given_up : a run with a claim, of which a file is lost, stays like any other
+    given_up : a run with a claim that cannot be ended stays like any other
     """
     run, half = table.registry.run(name), None
     try:
@@ -171,7 +179,9 @@ def _end(spark: SparkSession, table: Table, name: str, dry_run: bool, given_up: 
         if not dry_run:
             roll_back(spark, approved_migration(table, name, half.digest))
     except (DamagedError, FenceError, InputError) as error:
-        if half is not None and _claimed(table) == half.digest:
+        claimed = half is not None and _claimed(table) == half.digest
+        if claimed and (error.retry or not given_up):
             # It has begun to bring its rows to readers: nothing else may be done first.
+            say("if nothing else helps, --registry-older gives the plan up")
             raise
         say(f"run {name} cannot be ended: {error}")

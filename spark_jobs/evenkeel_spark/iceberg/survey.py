@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from pyspark.sql import functions as F
 
-from evenkeel.spec.table_spec import CHANNEL, SLOT, TableSpec
+from evenkeel.spec.parts import CHANNEL, SLOT
+from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.adoption.obstacles import (
     check_spec_columns,
     kinds_of,
@@ -58,7 +59,8 @@ class IcebergSurvey:
         """Tell what an adoption would do, in a line for a person to read before it."""
         return (
             f"{self.name}: would get the columns slot_N and {CHANNEL}, and a partition field "
-            f"{CHANNEL}; one snapshot would write all rows again"
+            f"{CHANNEL}; one snapshot would write all rows again. Later, maintain would remove "
+            "snapshots older than `keep` days"
         )
 
 

@@ -33,7 +33,7 @@ from evenkeel_spark.tables.delta.vacuum import held_until, keep_versions, vacuum
 from evenkeel_spark.tables.delta.write_session import own_session
 from evenkeel_spark.windows.window_notes import renew
 from partitioning.errors import EvenkeelError, FenceError, InputError, UnreachableError
-from partitioning.function.sql import quoted
+from partitioning.function.sql import quoted, string_sql
 
 #: Part of a channel's rows that are deleted, above which its files are rewritten. Higher: fewer
 #: rewrites, and reads that skip more hidden rows.
@@ -116,8 +116,7 @@ def _equals(column: str, value: str | None, kind: str) -> str:
     """Write SQL that a partition column has a value, which Delta's log holds as text."""
     if value is None:
         return f"{quoted(column)} IS NULL"
-    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
-    return f"{quoted(column)} = CAST('{escaped}' AS {kind})"
+    return f"{quoted(column)} = CAST({string_sql(value)} AS {kind})"
 
 
 def maintain(spark: SparkSession, table: Table) -> None:

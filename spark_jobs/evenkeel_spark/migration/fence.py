@@ -16,6 +16,7 @@ from evenkeel_spark.plans.approved_plan import AGAIN, Migration
 from evenkeel_spark.plans.attempts import check_newest_attempt, check_parent_current
 from evenkeel_spark.tables.delta import commits, constraints, state
 from evenkeel_spark.tables.delta.preflight import check_ours
+from evenkeel_spark.tables.moving import repair_advice
 from partitioning.errors import FenceError
 from partitioning.planning.plan import Plan
 
@@ -76,7 +77,7 @@ def existing_constraints(spark: SparkSession, migration: Migration, name: str) -
         raise FenceError(
             f"has lost its constraint {migration.old}: rows may be in any channel",
             f"{name} ({path})",
-            constraints.mend(migration.table.spec.table),
+            repair_advice(migration.table.spec.table),
         )
     if set(found) != {migration.old} and not owned(spark, migration, name):
         raise FenceError(
@@ -107,8 +108,8 @@ def fence(spark: SparkSession, migration: Migration, name: str) -> tuple[int, se
     # worst a moving constraint stays behind, which roll_back or repair drops.
     attempt = check_newest_attempt(migration)
     # No new run may begin beside one that is decided to publish.
-    mend = constraints.mend(migration.table.spec.table)
-    again = mend if attempt.verdict == PUBLISH else AGAIN
+    decided = attempt.verdict == PUBLISH
+    again = repair_advice(migration.table.spec.table) if decided else AGAIN
     existing = existing_constraints(spark, migration, name)
     check_parent_current(migration)
     weighed = plan.tables[name]

@@ -20,10 +20,11 @@ from evenkeel_spark.plans.approved_plan import Migration, check_approved, publis
 from evenkeel_spark.plans.attempts import clear_rolled_back, mark_started
 from evenkeel_spark.plans.before_moving import check_budget, check_one_row_a_key
 from evenkeel_spark.runtime.crash_point import crash_point
-from evenkeel_spark.tables.delta import constraints, filesystem, state
+from evenkeel_spark.tables.delta import filesystem, state
 from evenkeel_spark.tables.delta.checksums import duplicate_keys, misplaced_rows
 from evenkeel_spark.tables.delta.commits import Commit
 from evenkeel_spark.tables.membership import check_members, owning_spec
+from evenkeel_spark.tables.moving import repair_advice
 from partitioning.errors import InputError
 from partitioning.moves.partial_rows import shared_keys
 
@@ -138,7 +139,7 @@ def check_in_place(spark: SparkSession, migration: Migration) -> None:
             raise InputError(
                 f"has rows that are not where their key belongs ({wrong}); nothing was moved",
                 f"{name} ({part.path})",
-                f"{constraints.mend(spec.table)}. Then correct their writer, because slot and "
+                f"{repair_advice(spec.table)}. Then correct their writer, because slot and "
                 "channel must be those of the current epoch, and start a new run",
             )
 

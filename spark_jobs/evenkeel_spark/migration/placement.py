@@ -29,6 +29,7 @@ from evenkeel_spark.runtime.retry import retry_on_conflict
 from evenkeel_spark.tables.delta import commits, constraints, state
 from evenkeel_spark.tables.delta.placement_sql import misplaced_sql, of_keys_sql
 from evenkeel_spark.tables.delta.preflight import check_ours
+from evenkeel_spark.tables.moving import repair_advice
 from partitioning.errors import EvenkeelError, FenceError
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.hashing import Hashes
@@ -242,7 +243,7 @@ class Placement:
                     raise FenceError(
                         f"{commit.operation} came between, as version {commit.version}",
                         self.where,
-                        constraints.mend(self.spec.table),
+                        repair_advice(self.spec.table),
                     )
 
         def once() -> None:
@@ -284,7 +285,7 @@ class Placement:
                 f"has the constraint {', '.join(sorted(existing)) or 'none'} by now: another "
                 "run has changed it since this began to repair",
                 self.where,
-                constraints.mend(self.spec.table),
+                repair_advice(self.spec.table),
             )
         return existing
 

@@ -22,6 +22,7 @@ from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.crash_point import crash_point
 from evenkeel_spark.tables.delta import constraints
 from evenkeel_spark.tables.membership import check_members, owning_spec
+from evenkeel_spark.tables.moving import repair_advice
 from partitioning.errors import FenceError
 
 
@@ -83,7 +84,7 @@ def check_still_admitted(spark: SparkSession, table: Table, epoch: Epoch) -> Non
             f"Expected the constraint {own}, found {', '.join(sorted(existing)) or 'none'}. "
             "Somebody has restored or changed it meanwhile",
             f"{name} ({part.path})",
-            constraints.mend(table.spec.table),
+            repair_advice(table.spec.table),
         )
 
 

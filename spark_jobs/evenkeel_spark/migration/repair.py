@@ -27,6 +27,7 @@ from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.delta import commits, constraints, state
 from evenkeel_spark.tables.delta.checksums import misplaced_rows
 from evenkeel_spark.tables.delta.preflight import check_tables
+from evenkeel_spark.tables.moving import repair_advice
 from partitioning.errors import DamagedError, FenceError, InputError
 from partitioning.function.function import PartitioningFunction
 
@@ -129,7 +130,7 @@ def _check_decision(spark: SparkSession, table: Table, function: PartitioningFun
             f"epoch {wanted.epoch} is the one to bring the tables to by now, and was epoch "
             f"{function.epoch} when this began to repair",
             table.registry.url,
-            constraints.mend(table.spec.table),
+            repair_advice(table.spec.table),
         )
 
 
@@ -291,7 +292,7 @@ def _publish(spark: SparkSession, table: Table, migration: Migration) -> None:
             raise FenceError(
                 f"{finding.wrong}: somebody has changed it since it was repaired",
                 f"{name} ({part.path})",
-                constraints.mend(table.spec.table),
+                repair_advice(table.spec.table),
             )
         versions[name] = TableVersion(part.path, version)
     epoch = table.registry.publish(migration.after, versions, migration.plan.digest)

@@ -22,6 +22,7 @@ from evenkeel_spark.plans.approved_plan import Migration, published
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.crash_point import crash_point
 from evenkeel_spark.tables.delta import commits, constraints, state
+from evenkeel_spark.tables.moving import repair_advice
 from partitioning.errors import FenceError
 from partitioning.planning.batches import Stops
 
@@ -115,7 +116,7 @@ def _roll_back_table(
         f"has rows that epoch {migration.before.epoch} does not admit, and no statement of ours "
         "moves them",
         undo.where,
-        constraints.mend(migration.table.spec.table),
+        repair_advice(migration.table.spec.table),
     )
 
 
@@ -140,7 +141,7 @@ def _check_owner_known(spark: SparkSession, migration: Migration, name: str) -> 
             f"has the constraint {', '.join(sorted(existing))}, and no commit of its history tells "
             "which plan brought it there",
             f"{name} ({path})",
-            constraints.mend(migration.table.spec.table),
+            repair_advice(migration.table.spec.table),
         )
 
 

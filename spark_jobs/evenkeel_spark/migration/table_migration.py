@@ -30,6 +30,7 @@ from evenkeel_spark.runtime.crash_point import crash_point
 from evenkeel_spark.runtime.retry import retry_on_conflict
 from evenkeel_spark.tables.delta import commits, constraints, state
 from evenkeel_spark.tables.delta.commits import WriteResult, undisturbed
+from evenkeel_spark.tables.moving import repair_advice
 from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
 from partitioning.errors import FenceError
 from partitioning.function.sql import channel_sql
@@ -191,7 +192,7 @@ class TableMigration(TableLock):
             raise FenceError(
                 what + (", or a row that is out of place" if spec.fence == "slot" else ""),
                 self.where,
-                f"Run it again. If it stops again: {constraints.mend(spec.table)}",
+                f"Run it again. If it stops again: {repair_advice(spec.table)}",
             ) from error
         rows = None if row is None else int(row[0])
         if row is not None and _DELETED in row:

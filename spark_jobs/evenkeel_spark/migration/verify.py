@@ -25,8 +25,9 @@ from evenkeel_spark.migration.throttle import Throttle
 from evenkeel_spark.plans.approved_plan import Migration, published
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.crash_point import crash_point
-from evenkeel_spark.tables.delta import constraints, state
+from evenkeel_spark.tables.delta import state
 from evenkeel_spark.tables.delta.checksums import misplaced_rows
+from evenkeel_spark.tables.moving import repair_advice
 from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
 from partitioning.errors import DamagedError, FenceError
 from partitioning.moves.partial_rows import shared_keys
@@ -78,7 +79,7 @@ def verify(spark: SparkSession, migration: Migration) -> VerifyRecord:
         raise FenceError(
             f"has rows that epoch {migration.after.epoch} does not admit, after {SWEEPS} sweeps",
             migration.run.url,
-            constraints.mend(migration.table.spec.table),
+            repair_advice(migration.table.spec.table),
         )
     record = VerifyRecord(
         digest=migration.plan.digest,

@@ -47,6 +47,11 @@ def test_evenkeel_may_make_it_from_events(tmp_path):
             "expected one format",
         ),
         ({"state": {"a": ORDERS, "b": ORDERS}}, "lake.sales.orders is given twice"),
+        ({"key": ["slot_3"]}, r"key: \['slot_3'\] are names of columns that Evenkeel adds"),
+        (
+            {"state": {"o": {**MADE, "columns": {"Slot_12": {"merge": "count"}}}}},
+            r"state\.o: \['Slot_12'\] are names of",
+        ),
         ({"batch": 1000}, "batch: is for Delta tables"),
         ({"rate_rows": 5}, "rate_rows: is for Delta tables"),
         ({"fence": "slot"}, "fence: is for Delta tables"),

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+import yaml
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -15,10 +18,12 @@ from evenkeel_spark.iceberg import publish as publishing
 from evenkeel_spark.iceberg import verify as verifying
 from evenkeel_spark.iceberg.adopt import adopt
 from evenkeel_spark.iceberg.migrate import migrate
+from evenkeel_spark.iceberg.placing import count_misplaced
 from evenkeel_spark.iceberg.release import release
 from evenkeel_spark.iceberg.repair import repair
 from evenkeel_spark.iceberg.roll_back import roll_back
 from evenkeel_spark.iceberg.verify import verify
+from evenkeel_spark.plans.approved_plan import Migration
 from evenkeel_spark.tables.iceberg.table import IcebergTable
 from partitioning.errors import DamagedError, FenceError, InputError
 from tests.conftest import World
@@ -30,6 +35,25 @@ pytestmark = pytest.mark.spark
 
 class Killed(BaseException):
     """The process ends here."""
+
+
+def killed_at_the_claim(
+    monkeypatch: pytest.MonkeyPatch,
+    lake: SparkSession,
+    migration: Migration,
+    act: Callable[[], object] = lambda: None,
+) -> None:
+    """Verify ends once it has claimed its epoch, after somebody has acted."""
+
+    def at(step: str) -> None:
+        if step == "claimed":
+            act()
+            raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr("evenkeel_spark.runtime.crash_point.reached", at)
+        with pytest.raises(Killed):
+            verify(lake, migration)
 
 
 def test_rows_in_a_wrong_channel_are_placed(lake: SparkSession, team: World) -> None:
@@ -91,14 +115,7 @@ def test_a_run_with_a_claim_and_a_lost_file_is_given_up_when_asked(
     migration = planned(lake, team, "r1", capacities=(1, 1, 1, 0.3))
     migrate(lake, migration)
 
-    def at(step: str) -> None:
-        if step == "claimed":
-            raise Killed
-
-    monkeypatch.setattr("evenkeel_spark.runtime.crash_point.reached", at)
-    with pytest.raises(Killed):
-        verify(lake, migration)
-    monkeypatch.undo()
+    killed_at_the_claim(monkeypatch, lake, migration)
     migration.run.write(torn, b"{")
     with pytest.raises(DamagedError, match=torn):
         repair(lake, team.table)
@@ -110,6 +127,43 @@ def test_a_run_with_a_claim_and_a_lost_file_is_given_up_when_asked(
     migrate(lake, again)
     verify(lake, again)
     assert team.table.epoch().number == 1 and both(lake) == before and placed(lake, team)
+
+
+def test_a_run_with_a_claim_whose_table_was_dropped_is_given_up_when_asked(
+    lake: SparkSession, team: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    adopt(lake, team.table)
+    migration = planned(lake, team, "r1", capacities=(1, 1, 1, 0.3))
+    migrate(lake, migration)
+    killed_at_the_claim(monkeypatch, lake, migration)
+    lake.sql("DROP TABLE lake.db.profiles")
+    file = Path(team.spec_path)
+    spec = yaml.safe_load(file.read_text())
+    del spec["state"]["profiles"]
+    file.write_text(yaml.safe_dump(spec, sort_keys=False))
+    with pytest.raises((FenceError, InputError), match="profiles|state"):
+        repair(lake, team.table)
+    repair(lake, team.table, registry_older=True)
+    registry = team.table.registry
+    assert registry.files.claimed_epochs() == [] and half_moved(registry, ["r1"]) is None
+    orders = IcebergTable(lake, "lake.db.orders")
+    assert orders.epoch() == 0 and orders.branches() == []
+    assert count_misplaced(orders, team.table.epoch().function) == 0
+    assert repair(lake, team.table) == []
+
+
+def test_claims_of_epochs_that_an_older_registry_lacks_are_given_up_together(
+    lake: SparkSession, team: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    adopt(lake, team.table)
+    files = team.table.registry.files
+    for number in (1, 2, 3):
+        files.claim(number).create(PlanMark(digest=f"{number}" * 64))
+    repair(lake, team.table, dry_run=True, registry_older=True)
+    assert capsys.readouterr().out.count("--registry-older gives that plan up") == 3
+    assert files.claimed_epochs() == [1, 2, 3]
+    repair(lake, team.table, registry_older=True)
+    assert files.claimed_epochs() == []
 
 
 @pytest.mark.parametrize("torn", ["plan", "migration"])
@@ -143,15 +197,12 @@ def test_rows_that_the_team_took_out_after_the_claim_stay_out(
     migration = planned(lake, team, "r1", capacities=(1, 1, 1, 0.3))
     migrate(lake, migration)
 
-    def at(step: str) -> None:
-        if step == "claimed":
-            orders.call("rollback_to_snapshot", {"snapshot_id": str(good)})
-            raise Killed
-
-    monkeypatch.setattr("evenkeel_spark.runtime.crash_point.reached", at)
-    with pytest.raises(Killed):
-        verify(lake, migration)
-    monkeypatch.undo()
+    killed_at_the_claim(
+        monkeypatch,
+        lake,
+        migration,
+        lambda: orders.call("rollback_to_snapshot", {"snapshot_id": str(good)}),
+    )
     roll_back(lake, migration)
     assert team.table.epoch().number == 1
     assert both(lake) == expected and placed(lake, team)

@@ -7,6 +7,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
+import yaml
 from pyspark.sql import SparkSession
 
 from evenkeel_spark.iceberg.migrate import migrate
@@ -46,6 +47,23 @@ def test_windows_give_what_pandas_gives_and_twice_is_once(lake: SparkSession, ke
         apply_window(lake, kept.table, day(9), day(12))
     with pytest.raises(InputError, match="leave out the days between"):
         apply_window(lake, kept.table, day(16), day(17))
+
+
+@pytest.mark.parametrize("name", ["lake.db.totals-v2", "lake.db.a team's"])
+def test_a_name_that_sql_quotes_serves_as_any_other(
+    lake: SparkSession, fed: World, name: str
+) -> None:
+    file = Path(fed.spec_path)
+    spec = yaml.safe_load(file.read_text())
+    spec["state"]["totals"]["path"] = name
+    file.write_text(yaml.safe_dump(spec, sort_keys=False))
+    bootstrap(lake, fed.table, day(8))
+    apply_window(lake, fed.table, day(8), day(10))
+    migration = planned(lake, fed, "r1", capacities=(1, 1, 1, 0.3))
+    migrate(lake, migration)
+    verify(lake, migration)
+    shown = fed.table.state("totals", spark=lake).toPandas()
+    assert shown["trips"].sum() == (fed.events["at"] < "2013-01-10").sum()
 
 
 def test_state_that_begins_empty_gets_all_windows(lake: SparkSession, fed: World) -> None:

@@ -20,6 +20,7 @@ from evenkeel_spark.tables.delta.state import (
     sql_name,
 )
 from evenkeel_spark.tables.delta.write_session import CONSTRAINT_PREFIX, commit_constraints
+from evenkeel_spark.tables.moving import repair_advice
 from evenkeel_spark.tables.spark_errors import REFUSED, SPARK_ERRORS
 from partitioning.errors import DamagedError, FenceError, UnderWayError
 from partitioning.function.function import PartitioningFunction
@@ -52,14 +53,6 @@ def of(spark: SparkSession, path: str) -> dict[str, str]:
 def property_name(constraint: str) -> str:
     """Return the table property that holds a CHECK constraint."""
     return CONSTRAINT_PREFIX + constraint
-
-
-def mend(table: str) -> str:
-    """Return the advice for a table whose constraints no job can continue from."""
-    return (
-        f"Run `evenkeel repair {table} --dry-run`, which says what is wrong, then without "
-        f"--dry-run, or the DAG repair_{table}"
-    )
 
 
 def our_constraints(spark: SparkSession, path: str) -> set[str]:
@@ -215,7 +208,9 @@ def check_admits(spark: SparkSession, spec: TableSpec, function: PartitioningFun
                 f"has the constraint {existing}, expected that of epoch {function.epoch} alone, "
                 f"with a fence by {spec.fence}",
                 state.path,
-                mend(spec.table) if existing == own else move_advice(spark, spec, state.path),
+                repair_advice(spec.table)
+                if existing == own
+                else move_advice(spark, spec, state.path),
             )
 
 
@@ -226,15 +221,16 @@ def move_advice(spark: SparkSession, spec: TableSpec, path: str) -> str:
     """
     plan, registry = last_plan(spark, path), Registry(spec.registry)
     run, digest = plan or (None, None)
+    otherwise = repair_advice(spec.table)
     if run is not None and registry.run(run).plan.exists():
         return (
             f"A migration (--run {run} --digest {digest}) is under way or was broken off: let its "
-            f"DAG finish, or run the job roll_back for it. If none runs: {mend(spec.table)}"
+            f"DAG finish, or run the job roll_back for it. If none runs: {otherwise}"
         )
     if run is None or run in registry.files.moving_runs():  # Its folder is gone.
         return (
             "A migration is under way or was broken off: let its DAG finish, or run the job "
-            f"roll_back for it. If none runs: {mend(spec.table)}"
+            f"roll_back for it. If none runs: {otherwise}"
         )
     return (
         f"Run {run} last moved its rows, and the registry {spec.registry} has no such run: the "
@@ -293,6 +289,8 @@ def refusing(spec: TableSpec, path: str, epoch: int) -> Iterator[None]:
         if REFUSED not in str(error) or by is None or (own and spec.fence == "key"):
             raise
         if own:
-            raise FenceError("has rows that are out of place", path, mend(spec.table)) from error
+            raise FenceError(
+                "has rows that are out of place", path, repair_advice(spec.table)
+            ) from error
         what = f"epoch {epoch} was replaced meanwhile: {by[1]} refuses what it routed"
         raise UnderWayError(what, path, AGAIN) from error

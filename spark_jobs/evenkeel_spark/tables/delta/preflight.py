@@ -8,8 +8,8 @@ from functools import partial
 from pyspark.sql import SparkSession
 
 from evenkeel.registry.epochs import Registry
-from evenkeel.spec.parts import StateTable
-from evenkeel.spec.table_spec import CHANNEL, SLOT, TableSpec
+from evenkeel.spec.parts import CHANNEL, SLOT, StateTable
+from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.tables.column_inputs import check_made_of
 from evenkeel_spark.tables.declared_columns import ROWS_PROPERTY, check_columns
 from evenkeel_spark.tables.delta.state import (

@@ -16,13 +16,14 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
 from evenkeel.registry.state_view import sql_name as sql_name
-from evenkeel.spec.table_spec import CHANNEL as CHANNEL
-from evenkeel.spec.table_spec import SLOT as SLOT
+from evenkeel.spec.parts import CHANNEL as CHANNEL
+from evenkeel.spec.parts import SLOT as SLOT
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.tables.comparable import incomparable
 from evenkeel_spark.tables.delta.filesystem import check_answers, occupied
 from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
 from partitioning.errors import DamagedError, InputError
+from partitioning.function.sql import string_sql
 
 #: Table property with the name of the spec.
 TABLE_PROPERTY = "evenkeel.table"
@@ -138,11 +139,8 @@ def is_on(properties: Mapping[str, str], name: str) -> bool:
 
 def properties_sql(wanted: Mapping[str, str]) -> str:
     """Return table properties as `SET TBLPROPERTIES` takes them."""
-
-    def text(value: str) -> str:
-        return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-    return f"({', '.join(f'{text(name)} = {text(value)}' for name, value in wanted.items())})"
+    pairs = (f"{string_sql(name)} = {string_sql(value)}" for name, value in wanted.items())
+    return f"({', '.join(pairs)})"
 
 
 def features(spark: SparkSession, path: str) -> set[str]:

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from pyspark.sql import SparkSession
 
 from evenkeel.registry.state_view import iceberg_name
-from evenkeel.spec.table_spec import CHANNEL, TableSpec
+from evenkeel.spec.parts import CHANNEL
+from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.tables.column_inputs import check_made_of
 from evenkeel_spark.tables.comparable import incomparable
 from evenkeel_spark.tables.declared_columns import COLUMNS_PROPERTY, ROWS_PROPERTY, check_columns
-from evenkeel_spark.tables.delta.constraints import mend
 from evenkeel_spark.tables.delta.state import (
     REGISTRY_PROPERTY,
     SLOTS_PROPERTY,
@@ -19,6 +19,7 @@ from evenkeel_spark.tables.delta.state import (
 )
 from evenkeel_spark.tables.iceberg.table import IcebergTable, slot_column
 from evenkeel_spark.tables.membership import check_members, table_in_errors
+from evenkeel_spark.tables.moving import repair_advice
 from partitioning.errors import InputError, UnderWayError
 from partitioning.function.function import PartitioningFunction
 
@@ -113,7 +114,7 @@ def check_slot_column(
                 f"has the column slot_{found}, expected {slot_column(function.epoch)}: a rebalance "
                 "is under way, or was broken off",
                 table_in_errors(spec, name),
-                mend(spec.table),
+                repair_advice(spec.table),
             )
 
 

@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 
 from evenkeel.registry.state_view import iceberg_name
 from evenkeel.registry.state_view import slot_column as slot_column
-from evenkeel.spec.table_spec import CHANNEL, SLOT
+from evenkeel.spec.parts import CHANNEL, SLOT
 from evenkeel_spark.tables.delta.state import properties_sql
 from evenkeel_spark.tables.delta.write_session import active_session, own_session
 from evenkeel_spark.tables.iceberg.answers import unanswered
@@ -33,7 +33,7 @@ from evenkeel_spark.tables.iceberg.commits import (
 )
 from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
 from partitioning.errors import InputError, SetupError
-from partitioning.function.sql import quoted
+from partitioning.function.sql import quoted, string_sql
 
 MAIN = "main"
 #: Names of our branches begin so. A team's own may, too, so the whole name tells.
@@ -211,7 +211,7 @@ class IcebergTable:
         arguments : SQL by name, beside the table
         """
         # By its whole name, or Iceberg takes the namespace for a catalog first, and warns.
-        given = {"table": f"'{self.name}'", **arguments}
+        given = {"table": string_sql(self.sql), **arguments}
         listed = ", ".join(f"{name} => {sql}" for name, sql in given.items())
         catalog = self.name.partition(".")[0]
         return self.spark.sql(f"CALL {quoted(catalog)}.system.{procedure}({listed})").first()
@@ -260,7 +260,7 @@ class IcebergTable:
             names = [n for n in (slot_column(epoch), CHANNEL) if n not in self.schema().names]
             # Spark's SQL gives a new column of an Iceberg table no default, and makes it nullable.
             found = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(
-                self.spark._jsparkSession, self.name
+                self.spark._jsparkSession, self.sql
             )
             kind = jvm.org.apache.iceberg.types.Types.IntegerType.get()
             unplaced = jvm.org.apache.iceberg.expressions.Expressions.lit(UNPLACED)
