@@ -124,7 +124,7 @@ _OF_MESSAGES = {
     r"expected one row a key": "A writer appends rows where it should merge them by key.",
     r"expected other state tables": "The state table is new in the spec, and the others lack the "
     "windows that it would begin with.",
-    r"has (got )?column \{repr\}, of which": "Somebody added the column to the table alone.",
+    r"has (got )?column \{wrong\}, of which": "Somebody added the column to the table alone.",
     r"no (epoch is published|profile is learned) yet|\{file\} is missing": "A step before this one "
     "has not run for this registry, has failed, or its folder was removed.",
     r"the version of epoch": "VACUUM has removed files of that version.",
@@ -170,7 +170,7 @@ _OF_MESSAGES = {
     "made the table.",
     r"cannot (add|rename|\{change\}) column|cannot rename": "The change collides with a column or "
     "a CHECK that the table has.",
-    r"changes the type|does not do for column|column \{column\} is \{simple": "The SQL of the "
+    r"changes the type|does not do for column|column \{column\} is \{kind": "The SQL of the "
     "merge gives another type than the column's, or refuses it.",
     r"column \{column\} (has hashes|is \{(is_now|names)\})|column \{name\} is": "The type of an "
     "input column has changed since the state column was made, or is one that cannot be used.",

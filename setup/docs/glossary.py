@@ -14,7 +14,14 @@ from typing import Any
 GLOSSARY = Path(__file__).resolve().parents[2] / "docs" / "GLOSSARY.md"
 _ROW = re.compile(r"^\| (?!term \||-)([^|]+?) \|", re.M)
 #: Terms that are verbs: "adopted" and "adoption" are of "adopt".
-_VERBS = {"adopt", "release", "repair", "seal"}
+_VERBS = {"adopt", "drain", "release", "repair", "seal", "sketch"}
+#: Term -> what finds it, where an ending does not.
+_FORMS = {
+    "bootstrap": r"[Bb]ootstrap(?:s|ped|ping)?",
+    "half moved": r"[Hh]alf[\s-]+moved",
+    "rebalance": r"[Rr]ebalanc(?:e[sd]?|ing)",
+    "roll back": r"(?:[Rr]oll(?:s|ed|ing)?\s+back|[Rr]ollbacks?)",
+}
 #: Parts that are no prose: fenced and indented code, headings, HTML, code, links and addresses.
 _APART = re.compile(
     r"^ *```.*?^ *```$|^(?: {4}|:::|#)[^\n]*$|<!--.*?-->|<[^>\n]+>|`[^`]*`"
@@ -45,7 +52,8 @@ def pattern(term: str) -> str:
     """Return what finds a term in a text, in each of its forms, with a capital or not."""
     first, words = term[0], term[1:].replace(" ", r"\s+")
     end = r"(?:e?[sd]|ing|ion)?" if term in _VERBS else r"(?:e?s)?"
-    return rf"(?<![\w/.'-])[{first.upper()}{first}]{words}{end}(?![\w/'-]|\.\w)"
+    form = _FORMS.get(term) or rf"[{first.upper()}{first}]{words}{end}"
+    return rf"(?<![\w/.'-]){form}(?![\w/'-]|\.\w)"
 
 
 def linked(text: str, glossary: str, apart: re.Pattern[str] = _APART, link: str = _LINK) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 
@@ -17,7 +17,7 @@ from setup.docs.reference.markdown import sources
 
 #: Functions around a value in a message, which do not name it.
 _AROUND = {"join", "sorted", "len", "str", "map", "strip", "isoformat", "items", "format"}
-_AROUND |= {"max", "min", "without_advice"}
+_AROUND |= {"max", "min", "without_advice", "repr", "list", "sum", "next"}
 
 
 @dataclass(frozen=True)
@@ -90,13 +90,32 @@ class Scope:
         constant = isinstance(part.value, ast.Name) and part.value.id.isupper()
         if (constant or isinstance(part.value, ast.Call)) and (known := self.cases(part.value)):
             return known[0]
-        names = [
-            n.attr if isinstance(n, ast.Attribute) else n.id
-            for n in ast.walk(part.value)
-            if isinstance(n, ast.Attribute | ast.Name)
-        ]
-        plain = [n.strip("_") for n in names if n not in _AROUND]
+        plain = [n.strip("_") for n in _names(part.value) if n not in _AROUND]
         return f"{{{plain[0] if plain else 'value'}}}"
+
+
+def _names(value: ast.expr) -> Iterator[str]:
+    """Yield the names in an expression that may tell what it is, the best first."""
+    match value:
+        case (
+            ast.Call(func=ast.Attribute(attr="get"), args=[ast.Constant(value=str(key)), *_])
+            | ast.Subscript(slice=ast.Constant(value=str(key)))
+        ):
+            yield key
+        case ast.Call(func=ast.Attribute(attr="get"), args=[ast.Name(id=key), *_]) if key.isupper():
+            yield key.lower()
+        case ast.Call(func=ast.Attribute(value=of), args=args):
+            # A method says less than what it is called of: `column.type.simpleString()`.
+            yield from (name for part in (of, *args) for name in _names(part))
+        case ast.Attribute(value=of, attr=name):
+            yield name
+            yield from _names(of)
+        case ast.Name(id=name):
+            yield name
+        case _:
+            for part in ast.iter_child_nodes(value):
+                if isinstance(part, ast.expr):
+                    yield from _names(part)
 
 
 @cache

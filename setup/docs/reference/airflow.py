@@ -42,6 +42,9 @@ def dags() -> str:
         "Evenkeel makes. A run on Iceberg tables refuses the limits on commits and rates.",
         'A Param that is empty takes the value of the spec. "Default" says which one, in a spec '
         "without an entry for it.",
+        "A run whose conf has a name that is no Param fails at its first job, before anything is "
+        "done. It does so, too, where `[core] dag_run_conf_overrides_params` is False, because "
+        "Airflow would then ignore the conf. So a typo in `dry_run` cannot start a real run.",
         *(_dag(name, made[name]) for name in sorted(made)),
     )
 

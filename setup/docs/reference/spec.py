@@ -24,6 +24,15 @@ _PLACES = {
     "Splitting": "split",
     "Watching": "watch",
 }
+#: Annotation of an option of a strategy -> what a spec gives.
+_KINDS = {
+    "int": "whole number",
+    "float": "number",
+    "bool": "yes or no",
+    "str": "text",
+    "Sequence[str]": "list of text",
+    "Mapping[str, str]": "mapping to text",
+}
 #: Where the options of a strategy are described, if not by its function.
 _DESCRIBED = {
     "frontier": FrontierOptions,
@@ -60,14 +69,20 @@ def spec_page() -> str:
             [[code(n), summary(STRATEGIES[n])] for n in PRODUCTION],
         ),
         "## Options of strategies",
-        table(["strategy", "option", "default", "meaning"], _options()),
+        table(["strategy", "option", "type", "default", "meaning"], _options()),
     )
 
 
 def _options() -> list[list[str]]:
     """Return a row for each option that `options` takes, by strategy."""
     return [
-        [code(name), code(option.name), code(_text(option.default)), about.get(option.name, "")]
+        [
+            code(name),
+            code(option.name),
+            _KINDS[option.annotation.removesuffix(" | None")],
+            code(_text(option.default)),
+            about.get(option.name, ""),
+        ]
         for name in PRODUCTION
         for about in [fields(_DESCRIBED.get(name, STRATEGIES[name]).__doc__ or "")]
         for option in signature(STRATEGIES[name]).parameters.values()

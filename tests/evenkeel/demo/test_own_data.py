@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from evenkeel.demo.flights import FLIGHTS_IN_FILE, write_flights
-from evenkeel.demo.user_data import input_days, own_spec
+from evenkeel.demo.user_data import input_days, own_spec, shipped_spec
+from evenkeel.local_env import ROOT
 from evenkeel.table import open_table
 from partitioning.errors import DamagedError, InputError
 
@@ -140,3 +141,14 @@ def test_a_folder_of_csv_is_read_as_csv(tmp_path: Path) -> None:
 def test_own_data_needs_key_and_time(tmp_path: Path, key: str | None, time: str | None) -> None:
     with pytest.raises(InputError, match="DATA needs KEY"):
         own_spec(str(tmp_path), key, time, 7, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["flights", "aircraft", "carriers"])
+def test_a_replay_in_another_folder_keeps_to_it(tmp_path: Path, name: str) -> None:
+    file = ROOT / "tables" / f"{name}.yaml"
+    assert shipped_spec(name, ROOT / ".run") == file
+    spec, before = (open_table(str(s)).spec for s in (shipped_spec(name, tmp_path), file))
+    for path in (spec.input.path, spec.registry, *(s.path for s in spec.state.values())):
+        assert Path(path).is_relative_to(tmp_path)
+    left_out = {"input", "registry", "state"}
+    assert spec.model_dump(exclude=left_out) == before.model_dump(exclude=left_out)

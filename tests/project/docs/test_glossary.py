@@ -6,6 +6,8 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
+import pytest
+
 from setup.docs import glossary
 from setup.docs.glossary import GLOSSARY, anchor, anchored, linked, pattern, terms
 
@@ -73,6 +75,28 @@ def test_the_first_use_of_each_term_is_linked_on_every_page(site: Path) -> None:
     } == {}
     glossary = (site / "GLOSSARY.html").read_text()
     assert [t for t in terms() if f'id="{anchor(t)}"' not in glossary] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "term"),
+    [
+        ("It was rolled back", "roll back"),
+        ("A rollback ends", "roll back"),
+        ("Rolling\nback takes", "roll back"),
+        ("a half-moved table", "half moved"),
+        ("Rebalancing is", "rebalance"),
+        ("rebalanced twice", "rebalance"),
+        ("Bootstrapped by", "bootstrap"),
+        ("days are sketched", "sketch"),
+        ("two sketches", "sketch"),
+        ("an adoption", "adopt"),
+        ("it was drained", "drain"),
+        ("a backtest", "backtest"),
+        ("State tables are", "state table"),
+    ],
+)
+def test_a_term_is_found_in_each_of_its_forms(words: str, term: str) -> None:
+    assert f"](g#{anchor(term)})" in linked(words, "g")
 
 
 def test_what_is_no_prose_stays_as_it_is() -> None:

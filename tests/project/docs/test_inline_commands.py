@@ -73,6 +73,8 @@ def commands() -> Iterator[list[str]]:
             yield [program.rpartition("/")[2], *words]
 
 
+#: A program of the checkout's environment without its folder: a reader's shell has another one.
+_BARE = re.compile(r"`(?:[A-Z_]+=\S+ )*(?:python|pytest)\s[^`]+`")
 FOUND = sorted({tuple(words) for words in commands()})
 
 
@@ -193,3 +195,15 @@ def test_a_command_that_is_not_there_is_found() -> None:
     assert len(FOUND) > 50
     for wrong in WRONG:
         assert problem(*wrong), wrong
+
+
+def test_a_command_of_the_checkout_names_the_folder_of_its_program() -> None:
+    """The how-to pages alone begin with an environment of the reader's own."""
+    bare = {
+        str(page.relative_to(ROOT)): found
+        for page in PAGES
+        if "how-to" not in page.parts
+        if (found := _BARE.findall(_FENCE.sub("", page.read_text())))
+    }
+    assert bare == {}
+    assert _BARE.findall("`A=1 python -m benchmarks.spark`, `.venv/bin/python -m x`, `pytest -k`")

@@ -34,8 +34,12 @@ class Reader:
         folder, clone = made / "reader", copy_checkout(made / "clone")
         folder.mkdir()
         base = Venv(made / "base").create().environment()
-        # The shell has no key of a store.
-        own = {name: value for name, value in base.items() if not name.startswith("AWS_")}
+        # The shell has no key of a store, and was in no other folder before.
+        own = {
+            name: value
+            for name, value in base.items()
+            if not name.startswith("AWS_") and name != "OLDPWD"
+        }
         began = time.time()
         run(HOW_TO / "install.md", folder, {**own, "CLONE": str(clone), "PORT": free_port()})
         (wheel,) = folder.glob("*.whl")
