@@ -19,6 +19,7 @@ from evenkeel.spec.parts import CHANNEL, SLOT
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel.table import Table
 from evenkeel_spark.adoption.before import Before, find_before
+from evenkeel_spark.adoption.kept_values import partition_problems
 from evenkeel_spark.adoption.rewrite import Layout, change
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.crash_point import crash_point
@@ -239,6 +240,9 @@ def _release(
             partitions = before.columns(state.names_in_files(spark, path), f"{name} ({path})")
             layout = replace(layout, dropped=(SLOT, CHANNEL), partitions=partitions)
             rows = state.read_version(own, path, version).drop(SLOT, CHANNEL)
+            new = [c for c in partitions if c not in state.partition_columns(spark, path)]
+            for problem in partition_problems(rows, new, f"{name} ({path})"):
+                raise problem
         try:
             change(own, path, version, layout, rows)
         except CONFLICTS as error:

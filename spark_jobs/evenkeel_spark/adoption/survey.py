@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from evenkeel.spec.parts import CHANNEL, SLOT, StateTable
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.adoption.before import Before, Changed, find_before
+from evenkeel_spark.adoption.kept_values import value_problems
 from evenkeel_spark.adoption.obstacles import (
     check_spec_columns,
     kinds_of,
@@ -156,6 +157,7 @@ def look(spark: SparkSession, spec: TableSpec, name: str, function: Partitioning
     say(f"{name}: reading {size:,} bytes in {files:,} files")
     count, nulls, keys, channels = count_rows(rows, spec, table, function)
     problems += row_problems(spec, name, nulls, count, keys)
+    problems += value_problems(spark, table.path, rows, table.partitions, where)
     partitions = tuple(state.partition_columns(spark, table.path))
     fits = _fits(rows, function, partitions == (CHANNEL, *table.partitions))
     if not fits:

@@ -116,6 +116,13 @@ def exact(
         yield
     except SPARK_ERRORS as error:
         text = str(error)
+        if re.search(rf"{REFUSED}\W+CHECK constraint Generated Column", text):
+            raise InputError(
+                "has rows whose generated columns differ from their SQL in UTC: sessions of "
+                "another time zone wrote them",
+                where,
+                "Correct these rows in UTC, or make plain columns of them; then run this again",
+            ) from error
         check = re.search(rf"{REFUSED}\W+CHECK constraint (\w+)", text)
         if check and not check[1].startswith(OURS):
             raise InputError(

@@ -103,6 +103,7 @@ def fence(spark: SparkSession, migration: Migration, name: str) -> tuple[int, se
     """
     plan, path = migration.plan, migration.path(name)
     version = state.table_version(spark, path)
+    state.forget_cached(spark, path)
     # Read the attempt after the version. The next fence sees a verdict that comes later. An UPDATE
     # between the two fails by the constraint of the epoch before, or by a spent transaction id. At
     # worst a moving constraint stays behind, which roll_back or repair drops.

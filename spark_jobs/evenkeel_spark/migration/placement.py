@@ -187,13 +187,13 @@ class Placement:
 
     def _write(self, update: str, where: str) -> int:
         left = f"SELECT 1 FROM {state.sql_name(self.path)} WHERE {where}"
-        return self._run(left, f"{update} WHERE {where}")
+        return self._run(left, f"{update}{state.kept_sql(self.spark, self.path)} WHERE {where}")
 
     def _run(self, left: str, statement: str) -> int:
         """Run a statement if `left` finds any row for it, and return how many it finds."""
 
         def once() -> int:
-            version = state.table_version(self.spark, self.path)
+            _, version = state.read_newest(self.spark, self.path)
             self._existing(REPAIRING)
             found = self.spark.sql(left).count()
             if found:

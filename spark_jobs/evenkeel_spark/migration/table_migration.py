@@ -137,9 +137,10 @@ class TableMigration(TableLock):
         # Rows of split keys are excluded: their channel is not the function's.
         owner, path = channel_sql(self.target.unsplit), state.sql_name(self.path)
         columns = selected_columns(self.migration.table.spec.state[self.name])
+        kept = state.kept_sql(self.spark, self.path)
         return (
             f"{columns} FROM {path} WHERE {condition}",
-            f"UPDATE {path} SET {state.CHANNEL} = {owner} WHERE {condition}",
+            f"UPDATE {path} SET {state.CHANNEL} = {owner}{kept} WHERE {condition}",
         )
 
     def _persist(

@@ -23,7 +23,7 @@ from evenkeel_spark.tables.comparable import incomparable
 from evenkeel_spark.tables.delta.filesystem import check_answers, occupied
 from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
 from partitioning.errors import DamagedError, InputError
-from partitioning.function.sql import string_sql
+from partitioning.function.sql import quoted, string_sql
 
 #: Table property with the name of the spec.
 TABLE_PROPERTY = "evenkeel.table"
@@ -41,6 +41,8 @@ FILE_RETENTION = "delta.deletedFileRetentionDuration"
 RETENTION = (LOG_RETENTION, FILE_RETENTION)
 #: Table property with the properties and columns that a table had before its adoption, as JSON.
 BEFORE_PROPERTY = "evenkeel.before"
+#: Delta's note of the SQL of a generated column, in the column's metadata.
+_GENERATED = "delta.generationExpression"
 #: Properties that the job maintain changes.
 MAINTAINED = (*RETENTION, BEFORE_PROPERTY)
 
@@ -102,7 +104,17 @@ def read_newest(spark: SparkSession, path: str) -> tuple[DataFrame, int]:
     Reading at that very version would make Delta build the version's snapshot a second time.
     """
     version = table_version(spark, path)
+    forget_cached(spark, path)
     return spark.read.format("delta").load(path), version
+
+
+def forget_cached(spark: SparkSession, path: str) -> None:
+    """Let statements from now on read the table itself.
+
+    Spark would answer them by what another session of the application has cached of it, without
+    what other programs have written since.
+    """
+    spark.catalog.refreshByPath(path)
 
 
 def read_version(spark: SparkSession, path: str, version: int) -> DataFrame:
@@ -113,6 +125,21 @@ def read_version(spark: SparkSession, path: str, version: int) -> DataFrame:
 def schema(spark: SparkSession, path: str) -> StructType:
     """Return the table's columns, with Delta's metadata of each."""
     return StructType.fromJson(json.loads(snapshot(spark, path).metadata().schemaString()))
+
+
+def generated_columns(spark: SparkSession, path: str) -> dict[str, str]:
+    """Return the columns that Delta computes from others of their row, with their SQL."""
+    fields = schema(spark, path)
+    return {f.name: f.metadata[_GENERATED] for f in fields if _GENERATED in f.metadata}
+
+
+def kept_sql(spark: SparkSession, path: str) -> str:
+    """Write the end of an UPDATE's SET by which generated columns keep their values.
+
+    Without it Delta computes them again, by the time zone of this session. With it Delta compares
+    them, and refuses a row in which they differ.
+    """
+    return "".join(f", {quoted(c)} = {quoted(c)}" for c in generated_columns(spark, path))
 
 
 def check_comparable(spark: SparkSession, spec: TableSpec) -> None:
