@@ -95,7 +95,7 @@ def moving_plans(registry: Registry) -> Iterator[tuple[str, str]]:
 
 
 def end_damaged_runs(registry: Registry, dry_run: bool = False) -> list[str]:
-    """End each run that has begun to move rows, and whose plan or record of it cannot be read.
+    """End each run that has begun to move rows, and has lost the plan or the record of it.
 
     Call it once every table is at rest: such a run has then ended, whatever its files said. It is
     marked as rolled back and withdrawn, so that nothing carries its plan out again.
@@ -117,7 +117,7 @@ def end_damaged_runs(registry: Registry, dry_run: bool = False) -> list[str]:
         except DamagedError:
             torn = True
         plan = readable_plan(run)
-        if not torn and (half is None or plan is not None):
+        if not torn and (half is None or (plan is not None and plan.digest == half.digest)):
             continue
         ended.append(name)
         if dry_run:

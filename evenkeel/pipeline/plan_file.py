@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from evenkeel.inspect.half_moved import find_half_moved
 from evenkeel.registry.epochs import Registry
 from evenkeel.registry.files.records import ChannelRecord
 from evenkeel.registry.files.run_files import RunFiles
 from evenkeel.registry.pruning import readable_plan
-from evenkeel.registry.verdict import has_started, read_rolled_back, withdraw
+from evenkeel.registry.verdict import has_started, withdraw
 from evenkeel.runs.params import requested_throttling
 from evenkeel.runs.prediction import keep_prediction
 from evenkeel.spec.run_params import Params
@@ -52,21 +53,22 @@ def write_plan(
     keep_prediction(registry, run, made, profile, requested_throttling(spec, params or Params()))
     # Another attempt may have planned meanwhile, and begun to move rows.
     there = run.plan.find()
-    _check_nothing_moves(registry, run, made, there)
+    _check_nothing_moves(registry, run, made)
     if there is None:
         _create_plan(run, made)
     else:
         run.plan.write(made)
     try:
         # Write, then look, as migrate does: one of the two sees the other.
-        _check_nothing_moves(registry, run, made, there)
+        _check_nothing_moves(registry, run, made)
     except FenceError:
         if there is not None:
             run.plan.write(there)
         raise
-    if there is not None and there.digest != made.digest and has_started(run, there.digest):
+    begun = run.migration.find()
+    if begun is not None and begun.digest != made.digest:
         # It was rolled back. The run's one mark of that may become the new plan's.
-        withdraw(run, there.digest)
+        withdraw(run, begun.digest)
     return made.digest
 
 
@@ -96,21 +98,13 @@ def _create_plan(run: RunFiles, made: Plan) -> None:
         ) from None
 
 
-def _check_nothing_moves(registry: Registry, run: RunFiles, made: Plan, there: Plan | None) -> None:
-    """Raise FenceError if rows move, in this run, by another plan: the one that was there."""
-    migration = run.migration.find()
-    if migration is None or there is None:
-        return
-    started = migration.digest
-    back = read_rolled_back(run, there.digest)
-    if (
-        there.digest == started != made.digest
-        and not (back and back.done)
-        and not registry.published(there.function.epoch, started)
-    ):
+def _check_nothing_moves(registry: Registry, run: RunFiles, made: Plan) -> None:
+    """Raise FenceError if rows move, in this run, by another plan than the one that was made."""
+    half = find_half_moved(registry, run)
+    if half is not None and half.digest != made.digest:
         raise FenceError(
-            f"this run has begun to move rows by plan {started[:12]}, another one",
+            f"this run has begun to move rows by plan {half.digest[:12]}, another one",
             run.url,
-            f"Run roll_back of run {run.name} with digest {started} first, or start a new run "
+            f"Run roll_back of run {run.name} with digest {half.digest} first, or start a new run "
             "after it",
         )

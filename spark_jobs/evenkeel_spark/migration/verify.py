@@ -23,6 +23,7 @@ from evenkeel_spark.migration.migrate import forward_migration, table_record
 from evenkeel_spark.migration.table_migration import SWEEPS, TableMigration
 from evenkeel_spark.migration.throttle import Throttle
 from evenkeel_spark.plans.approved_plan import Migration, published
+from evenkeel_spark.plans.attempts import check_newest_attempt
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.crash_point import crash_point
 from evenkeel_spark.tables.delta import state
@@ -87,6 +88,7 @@ def verify(spark: SparkSession, migration: Migration) -> VerifyRecord:
         attempt=migration.attempt,
         tables={n: state.table_version(spark, migration.path(n)) for n in names},
     )
+    check_newest_attempt(migration)
     migration.run.verify.write(record)
     return record
 
@@ -110,7 +112,7 @@ def measure(
 
     Raises
     ------
-    FenceError : a table was not migrated to the end
+    FenceError : a table was not migrated to the end; or this attempt was ended meanwhile
     """
     run = migration.run
     record = run.migration.read()
@@ -126,6 +128,7 @@ def measure(
         with _readable(migration, one.name):
             measured, found[one.name] = measure_table(one, tables[one.name])
         measures.append(measured)
+    check_newest_attempt(migration)
     run.migration.write(record.model_copy(update={"tables": tables}))
     return measures, found
 
@@ -136,6 +139,7 @@ def check_gate(migration: Migration, versions: Sequence[TableVersions]) -> None:
     run, shared = migration.run, shared_keys(migration.before, migration.after)
     channels = channel_counts(run.profile.read(), migration.after, measures, found, shared)
     gate = tables_gate(measures, channels, migration.plan, migration.table.registry.store, run.name)
+    check_newest_attempt(migration)
     run.gate_tables.write(gate.record())
     for one, measured in zip(versions, measures, strict=True):
         # The gate counts them. Name one, because a fence by slot may have let it through.

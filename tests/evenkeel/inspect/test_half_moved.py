@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from evenkeel.inspect.half_moved import HalfMoved, end_damaged_runs, half_moved, mark_moving
@@ -166,3 +168,23 @@ def test_a_cleared_run_whose_rows_are_half_moved_does_not_end_well(
     assert not steps.decide(shop.spec, "r", Params()).rebalance
     title, *_ = headline(read_run("words", shop.registry, begun), ended=True)
     assert "was rolled back" in title
+
+
+def test_a_plan_that_was_killed_while_it_took_the_place_of_another_ends_that_one(
+    shop: Shop, begun: RunFiles
+) -> None:
+    first = steps.read_plan(begun)
+    rolled_back(begun, attempt=1, done=True)
+    # Killed: the plan is there, and the one before is not withdrawn yet.
+    begun.plan.write(replace(first, floor=first.floor + 0.01))
+    assert not begun.withdrawn(first.digest).exists()
+    again = steps.plan(shop.spec, "r", Params(force=True, max_imbalance=1.5))
+    assert again != first.digest and begun.withdrawn(first.digest).exists()
+    # Not while rows move by it, whatever plan is there.
+    begun.rolled_back.remove()
+    begun.withdrawn(first.digest).remove()
+    assert found(shop) is not None
+    with pytest.raises(FenceError, match=f"by plan {first.digest[:12]}, another one"):
+        steps.plan(shop.spec, "r", Params(force=True, max_imbalance=1.6))
+    # And repair ends a run whose plan is not the one by which its rows have moved.
+    assert end_damaged_runs(shop.registry) == ["r"] and found(shop) is None

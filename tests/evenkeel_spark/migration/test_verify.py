@@ -12,8 +12,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from evenkeel.pipeline.steps import publish as keep
+from evenkeel.registry.files.migration_records import MigrationRecord
 from evenkeel.registry.verdict import PUBLISH, settle
 from evenkeel_spark.jobs.verify import main
+from evenkeel_spark.migration import verify as verifying
+from evenkeel_spark.migration.measuring.measures import measure_table
 from evenkeel_spark.migration.migrate import migrate
 from evenkeel_spark.migration.publish import publish
 from evenkeel_spark.migration.repair import repair
@@ -70,6 +73,24 @@ def test_seals_what_passes_and_the_epoch_can_be_published(
     with pytest.raises((PySparkException, Py4JJavaError), match="evenkeel_epoch_1"):
         append(spark, home, migration.before, {f"late{i}": i for i in range(50)})
     append(spark, home, migration.after, {f"late{i}": i for i in range(50)})
+
+
+def test_a_verify_whose_run_was_ended_while_it_measured_writes_nothing(
+    spark: SparkSession, home: Placed, migration: Migration, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run may have planned again by then, and move rows by another plan."""
+    other = MigrationRecord(digest="other", epoch=1, tables={})
+
+    def late(*args: Any) -> Any:
+        roll_back(spark, migration)
+        migration.run.migration.write(other)
+        return measure_table(*args)
+
+    monkeypatch.setattr(verifying, "measure_table", late)
+    with pytest.raises(FenceError, match="was rolled back|has begun"):
+        verify(spark, migration)
+    assert migration.run.migration.read() == other
+    assert not migration.run.exists("gate_tables.json") and not migration.run.verify.exists()
 
 
 def test_rows_by_the_epoch_before_are_refused_once_the_last_are_swept(

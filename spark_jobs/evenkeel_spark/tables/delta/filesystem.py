@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import time
 import uuid
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -107,8 +109,22 @@ def free_bytes(spark: SparkSession, path: str) -> int | None:
     return free if 0 < free < 1 << 60 else None
 
 
-def unfinished(spark: SparkSession, path: str, rows: bool = True) -> float | None:
-    """Return when an unfinished first write of Delta last wrote to a folder.
+@dataclass(frozen=True)
+class Unfinished:
+    """Hold what a first write of Delta that has not committed has left in a folder.
+
+    Parameters
+    ----------
+    written : when it last wrote, in seconds since 1970; 0: the folder has no file
+    files : its files, as the JVM's paths
+    """
+
+    written: float
+    files: list[Any]
+
+
+def unfinished(spark: SparkSession, path: str, rows: bool = True) -> Unfinished | None:
+    """Find what an unfinished first write of Delta has left in a folder.
 
     Such a write leaves only Parquet parts by channel and a log without a version.
 
@@ -118,13 +134,13 @@ def unfinished(spark: SparkSession, path: str, rows: bool = True) -> float | Non
 
     Returns
     -------
-    Seconds since 1970 (0 for an empty folder); None: the folder holds anything else.
+    None: the folder holds anything else.
     """
     files, where = _files(spark, path)
     if files.getFileStatus(where).isFile():
         return None
     # The time of a file alone: S3 says of each folder that it was changed just now.
-    newest = 0
+    newest, seen = 0, []
     root = files.makeQualified(where).toString().rstrip("/") + "/"
     allowed = re.compile(f"{_ROW_FILES}|{_LOG}" if rows else _LOG)
     found = files.listFiles(where, True)
@@ -133,13 +149,28 @@ def unfinished(spark: SparkSession, path: str, rows: bool = True) -> float | Non
         if not allowed.fullmatch(file.getPath().toString().removeprefix(root)):
             return None
         newest = max(newest, file.getModificationTime())
-    return float(newest) / 1000
+        seen.append(file.getPath())
+    return Unfinished(float(newest) / 1000, seen)
 
 
-def remove(spark: SparkSession, path: str) -> None:
-    """Remove a folder with all its content."""
+def remove_unfinished(spark: SparkSession, path: str, found: Unfinished) -> None:
+    """Remove the files that were found, and folders that are empty then.
+
+    Another job may have made the table since they were found. Its files have other names.
+    """
     files, where = _files(spark, path)
-    files.delete(where, True)
+    for file in found.files:
+        files.delete(file, False)
+    _remove_empty(files, where)
+
+
+def _remove_empty(files: Any, where: Any) -> None:
+    for status in files.listStatus(where):
+        if status.isDirectory():
+            _remove_empty(files, status.getPath())
+    # One that is not empty is refused, or was removed by somebody.
+    with suppress(*JAVA_ERRORS):
+        files.delete(where, False)
 
 
 def remove_torn(spark: SparkSession, path: str, hours: float) -> int:

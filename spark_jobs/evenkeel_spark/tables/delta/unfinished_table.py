@@ -143,16 +143,16 @@ def clear_unfinished(
     """
     if not filesystem.occupied(spark, path) or state.table_version(spark, path) >= 0:
         return False
-    if (written := filesystem.unfinished(spark, path, rows)) is None:
+    if (found := filesystem.unfinished(spark, path, rows)) is None:
         return False
-    if (wait := math.ceil(max(written, at_work) + QUIET - time.time())) > 0:
+    if (wait := math.ceil(max(found.written, at_work) + QUIET - time.time())) > 0:
         raise FenceError(
             "another job is making a table here, or was broken off just now",
             path,
             f"Run this again in {wait} seconds; or, if no other one runs, remove the folder",
         )
     if not dry_run:
-        filesystem.remove(spark, path)
+        filesystem.remove_unfinished(spark, path, found)
     return True
 
 

@@ -35,6 +35,8 @@ RESULT_SETTINGS = {
     "spark.databricks.delta.stats.collect": "true",
     "spark.sql.files.ignoreCorruptFiles": "false",
     "spark.sql.files.ignoreMissingFiles": "false",
+    # A session that stays up would read an input as it was.
+    "spark.databricks.delta.stalenessLimit": "0",
 }
 #: Delta's settings for one write: its commit's metadata and its transaction id. Delta silently
 #: skips a write whose id was committed before. So only sessions for one write have these settings.
