@@ -213,6 +213,12 @@ _OF_MESSAGES = {
     r"\{found\} windows": "The file covers too few days, or its times are read in a wrong column.",
     r"line \{error\}": "Somebody put a secret into the spec, which logs and pages would show.",
     r"\{text\} is not": "The text lacks its colon, or one of its parts is no number.",
+    r"(generated column|has rows whose generated)": "Delta computes such a column in the session "
+    "of each writer, by its time zone.",
+    r"partition column .* times without": "An older Delta wrote them, or a session with this "
+    "setting off.",
+    r"\{lost\} rows have an empty|is to be partitioned by the binary": "Delta writes partitions as "
+    "text, and reads an empty one as null.",
     r"has no snapshot": "The Iceberg table was made, and nobody has written to it.",
     r"sketches of one|splitting evens": "The call mixes what the algorithm cannot.",
 }
