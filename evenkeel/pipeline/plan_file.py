@@ -78,7 +78,7 @@ def remove_plan(run: RunFiles) -> None:
     if there is None or has_started(run, there.digest):
         return
     run.plan.remove()
-    # Remove, then look, as migrate leaves its file, then reads the plan: one sees the other.
+    # Remove, then look. migrate leaves its file, then looks for the plan: one sees the other.
     if has_started(run, there.digest):
         run.plan.write(there)
 

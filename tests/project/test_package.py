@@ -185,7 +185,7 @@ def test_workflows_run_targets_and_cells_that_are_there() -> None:
     assert set(flows) == {"test", "matrix", "release", "soak", "chaos", "cluster", "trino"}
     own = [job for flow in flows.values() for job in flow["jobs"].values() if "uses" not in job]
     steps = [step for job in own for step in job["steps"]]
-    targets = [s["run"].split()[1] for s in steps if "apt-get" not in s.get("run", "apt-get")]
+    targets = [step["run"].split()[1] for step in steps if "run" in step]
     assert targets and all(re.search(rf"^{t}:", makefile, re.M) for t in targets)
     # A release has the wheel, the docs, the site and the image of the compose file.
     release = flows["release"]["jobs"]

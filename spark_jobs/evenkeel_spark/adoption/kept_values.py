@@ -50,8 +50,7 @@ def partition_problems(
             yield InputError(
                 f"{lost:,} rows have an empty text in column {name!r}: as a partition it is null",
                 where,
-                f"Correct the rows WHERE {quoted(name)} IN ({listed}), or leave the column out of "
-                "partitions",
+                f"Correct these rows ({quoted(name)} IN ({listed})), or partition by other columns",
             )
 
 
@@ -65,10 +64,9 @@ def _zone_problems(
         text = _partition_text(names[name])
         if not state.files(spark, path).where(text.isNotNull() & ~text.endswith("Z")).isEmpty():
             yield InputError(
-                f"partition column {name!r} has times without a zone, so their moment depends on "
-                "the session that reads them",
+                f"partition column {name!r} has times without a zone: each session reads others",
                 where,
-                "Write the table again, in a session of your zone, with "
+                "Write the table again in a session of your zone, with the setting "
                 "spark.databricks.delta.write.utcTimestampPartitionValues=true",
             )
 
@@ -85,8 +83,7 @@ def _generated_problems(
     for name, sql in state.generated_columns(spark, path).items():
         if off := rows.where(f"NOT ({quoted(name)} <=> ({sql}))").count():
             yield InputError(
-                f"generated column {name!r} differs from its SQL ({sql}) in UTC, in {off:,} rows: "
-                "sessions of another time zone wrote them",
+                f"generated column {name!r} differs from its SQL in UTC, in {off:,} rows: {sql}",
                 where,
                 "Correct these rows in UTC, or make a plain column of it",
             )

@@ -118,8 +118,7 @@ def exact(
         text = str(error)
         if re.search(rf"{REFUSED}\W+CHECK constraint Generated Column", text):
             raise InputError(
-                "has rows whose generated columns differ from their SQL in UTC: sessions of "
-                "another time zone wrote them",
+                "has rows whose generated columns differ from their SQL in UTC",
                 where,
                 "Correct these rows in UTC, or make plain columns of them; then run this again",
             ) from error

@@ -125,25 +125,20 @@ def _give_up_claims(table: Table, dry_run: bool, asked: bool) -> None:
     """
     registry, current = table.registry, table.registry.current().number
     runs = [registry.run(name) for name in _unended(table)]
-    for number in registry.files.claimed_epochs():
-        claim = registry.files.claim(number).find() if number > current else None
-        if claim is None:
-            continue
-        owners = [run for run in runs if has_started(run, claim.digest)]
-        next_one = number == current + 1 and any(_can_end(run, claim.digest) for run in owners)
-        if next_one and (dry_run or not asked):
-            continue
-        if dry_run or not asked:
+    for number in (n for n in registry.files.claimed_epochs() if n > current):
+        digest = registry.files.claim(number).read().digest
+        owners = [run for run in runs if has_started(run, digest)]
+        if asked and not dry_run:
+            # The run first: without its claim, nothing would tell that it is given up.
+            for run in owners:
+                run.migration.remove()
+            registry.files.claim(number).remove()
+            say(f"the claim of epoch {number} by plan {digest[:12]} is given up")
+        elif number > current + 1 or not any(_can_end(run, digest) for run in owners):
             say(
-                f"epoch {number} is claimed by plan {claim.digest[:12]}, and no run here can end "
-                "it; --registry-older gives that plan up"
+                f"epoch {number} is claimed by plan {digest[:12]}, and no run here can end it; "
+                "--registry-older gives that plan up"
             )
-            continue
-        # The run first: without its claim, nothing would tell that it is given up.
-        for run in owners:
-            run.migration.remove()
-        registry.files.claim(number).remove()
-        say(f"the claim of epoch {number} by plan {claim.digest[:12]} is given up")
 
 
 def _can_end(run: RunFiles, digest: str) -> bool:

@@ -1,8 +1,7 @@
 """Generate: write keyed events of an artificial stream, as Parquet sorted by day.
 
-Each row is a function of its number and the seed alone, by native expressions over a range. There
-is no state per row or key. So the rows do not depend on the number of partitions or executors. An
-option that is left out is as the preset has it.
+Each row is a function of its number and the seed alone, by native expressions over a range. So the
+rows do not depend on the number of partitions or executors. The preset gives what no option does.
 """
 
 from __future__ import annotations

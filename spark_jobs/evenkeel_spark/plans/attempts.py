@@ -93,11 +93,12 @@ def mark_started(migration: Migration) -> None:
     """Write a record without tables before the first table is changed.
 
     From then on `plan` does not replace the plan, because only its own run can finish it. It may
-    have replaced it just before: a task that is cleared does not end its driver.
+    have replaced it just before, and a look of the watch may have removed it: a task that is
+    cleared does not end its driver.
 
     Raises
     ------
-    FenceError : the run has another plan by now
+    FenceError : the run has another plan by now, or none
     """
     run, digest, registry = migration.run, migration.plan.digest, migration.table.registry
     known = run.migration.find()
@@ -105,11 +106,13 @@ def mark_started(migration: Migration) -> None:
         run.migration.write(_first_record(migration, migration.attempt))
     crash_point("begun")
     mark_moving(registry, run)
-    if (other := run.plan.read().digest) != digest:
+    other = run.plan.find()
+    if other is None or other.digest != digest:
         if first:
             # No row has moved. With this record the table would count as half moved for ever.
             run.migration.remove() if known is None else run.migration.write(known)
-        raise FenceError(f"holds plan {other[:12]}, not {digest[:12]}", run.plan.path, AGAIN)
+        holds = "no plan" if other is None else f"plan {other.digest[:12]}"
+        raise FenceError(f"holds {holds}, not {digest[:12]}", run.plan.path, AGAIN)
 
 
 def end_damaged(table: Table, dry_run: bool = False) -> None:

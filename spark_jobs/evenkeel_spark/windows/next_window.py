@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from datetime import date
 
 from evenkeel.table import Table
+from evenkeel_spark.tables.membership import table_in_errors
 from evenkeel_spark.windows.applied_windows import Applied, WindowTables
 from evenkeel_spark.windows.window_commits import Days, added
 from partitioning.errors import InputError
@@ -33,16 +34,13 @@ def waiting(
         if until != newest and newest is not None and start >= newest:
             ahead = next(n for n, a in found.items() if a.until == newest)
             raise InputError(
-                f"the window that ends at {newest} is in {ahead} and not in {name}: a run was "
-                f"broken off, or {name} was brought back",
+                f"the window that ends at {newest} is in {ahead} and not in {name}",
                 f"{name} ({path})",
-                f"Run this first: {_missed(tables.windows(ahead), until, newest)}. If the input "
-                f"has lost its events, leave them out of {name} for ever: `evenkeel job "
-                f"apply_window` --holds-until {newest} --of {name}",
+                _catch_up(tables, ahead, name, until, newest),
             )
         waits = until or first
         if waits is not None and waits < start:
-            _check_gap(tables, found, name, waits, start, path)
+            _check_gap(tables, table, found, name, waits, start)
         if waits is not None and waits < start and not allow_gap:
             back = "" if until else "the window that began there is in no table any more, and "
             raise InputError(
@@ -77,22 +75,31 @@ def waiting(
 
 def _check_gap(
     tables: WindowTables,
+    table: Table,
     found: Mapping[str, Applied],
     name: str,
     waits: date,
     start: date,
-    path: str,
 ) -> None:
     """Refuse to leave days out of one table that another may have: no later window brings them."""
-    for other, there in found.items():
-        later = there.until is not None and there.until > waits
-        if later and _may_hold(tables.windows(other), waits, start):
+    ends = {other: there.until for other, there in found.items() if there.until is not None}
+    for other, until in ends.items():
+        if until > waits and _may_hold(tables.windows(other), waits, start):
             raise InputError(
                 f"windows are applied up to {waits}, and {other} has days between {waits} and "
                 f"{start}, which {name} would lack for ever",
-                f"{name} ({path})",
-                f"Run this first: {_missed(tables.windows(other), waits, there.until)}",
+                table_in_errors(table.spec, name),
+                _catch_up(tables, other, name, waits, max(ends.values())),
             )
+
+
+def _catch_up(tables: WindowTables, ahead: str, name: str, until: date | None, newest: date) -> str:
+    """Return the advice for a table that lacks windows which another one has."""
+    return (
+        f"Run this first: {_missed(tables.windows(ahead), until, newest)}. If the input has lost "
+        f"its events, leave them out of {name} for ever: `evenkeel job apply_window` --holds-until "
+        f"{newest} --of {name}"
+    )
 
 
 def _may_hold(windows: Iterator[Days], start: date, end: date) -> bool:

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from py4j.protocol import Py4JJavaError
@@ -13,8 +14,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from evenkeel.inspect.half_moved import half_moved
-from evenkeel_spark.migration.migrate import migrate, weigh_moves
+from evenkeel.pipeline.plan_file import remove_plan
+from evenkeel.registry.files.migration_records import MigrationRecord
+from evenkeel_spark.migration import migrate as migrating
+from evenkeel_spark.migration.migrate import migrate, table_record, weigh_moves
 from evenkeel_spark.migration.publish import publish
+from evenkeel_spark.migration.roll_back import roll_back
 from evenkeel_spark.migration.throttle import Throttle
 from evenkeel_spark.migration.verify import verify
 from evenkeel_spark.plans.approved_plan import Migration
@@ -196,6 +201,38 @@ def test_a_plan_replaced_under_a_driver_that_lives_on_stops_it(
         migrate(spark, migration)
     assert home.constraints(spark) == {"evenkeel_epoch_0"}
     assert half_moved(home.table.registry, [migration.run.name]) is None
+
+
+def test_a_plan_removed_under_a_driver_that_lives_on_stops_it(
+    spark: SparkSession, home: Placed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The watch looks again in a run that was cleared."""
+    migration = planned(spark, home)
+    with (
+        meanwhile("weighed", lambda: remove_plan(migration.run), monkeypatch),
+        pytest.raises(FenceError, match="holds no plan, not"),
+    ):
+        migrate(spark, migration)
+    assert home.constraints(spark) == {"evenkeel_epoch_0"}
+    assert half_moved(home.table.registry, [migration.run.name]) is None
+
+
+def test_a_run_that_was_ended_at_the_last_moment_keeps_its_record(
+    spark: SparkSession, home: Placed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run may have planned again by then, and move rows by another plan."""
+    migration, other = planned(spark, home), MigrationRecord(digest="other", epoch=1, tables={})
+
+    def late(*args: Any) -> Any:
+        record = table_record(*args)
+        roll_back(spark, migration)
+        migration.run.migration.write(other)
+        return record
+
+    monkeypatch.setattr(migrating, "table_record", late)
+    with pytest.raises(FenceError, match="was rolled back"):
+        migrate(spark, migration)
+    assert migration.run.migration.read() == other
 
 
 def test_over_the_budget_by_now_is_refused(spark: SparkSession, home: Placed) -> None:

@@ -32,6 +32,24 @@ def new_keys(function: PartitioningFunction, moved: bool, prefix: str = "new") -
     return [key for key, here in zip(keys, inside, strict=True) if here == moved][:5]
 
 
+def test_late_rows_are_swept_although_the_application_has_cached_the_table(
+    spark: SparkSession, home: Placed
+) -> None:
+    """A stream that keeps its state cached may call `meet`."""
+    migration = home.migration("r1")
+    migrate(spark, migration)
+    cached = spark.read.format("delta").load(home.path()).cache()
+    try:
+        cached.count()
+        late = dict.fromkeys(new_keys(migration.before, True), 1)
+        delta_rs.append(home.path(), epoch_of(migration.before), late)
+        verify(spark, migration)
+        publish(spark, migration)
+    finally:
+        cached.unpersist()
+    assert visits(spark, home, migration.after) == {**ALL, **late}
+
+
 def test_rows_come_before_while_and_after_others_move(spark: SparkSession, home: Placed) -> None:
     migration = home.migration("r1")
     old, new = map(epoch_of, (migration.before, migration.after))

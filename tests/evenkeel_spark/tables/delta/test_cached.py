@@ -1,4 +1,4 @@
-"""What an application has cached of a state table, which another program then changes."""
+"""Our reads are of the table, whatever the application has cached or kept of it."""
 
 from __future__ import annotations
 
@@ -15,6 +15,11 @@ from evenkeel_spark.tables.delta.write_session import own_session
 pytestmark = pytest.mark.spark
 
 
+def two_more(path: str) -> None:
+    """What a program that is not Spark writes."""
+    write_deltalake(path, pa.table({"id": pa.array([10, 11], pa.int64())}), mode="append")
+
+
 def test_a_read_of_ours_is_of_the_table_and_not_of_a_cache(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -23,7 +28,7 @@ def test_a_read_of_ours_is_of_the_table_and_not_of_a_cache(
     cached = spark.read.format("delta").load(path).cache()
     try:
         assert cached.count() == 10
-        write_deltalake(path, pa.table({"id": pa.array([10, 11], pa.int64())}), mode="append")
+        two_more(path)
         own = own_session(spark)
         stale = own.sql(f"SELECT * FROM {state.sql_name(path)}")
         assert stale.count() == 10, "Spark answers by the cache"
@@ -32,3 +37,16 @@ def test_a_read_of_ours_is_of_the_table_and_not_of_a_cache(
         assert own.sql(f"SELECT * FROM {state.sql_name(path)}").count() == 12
     finally:
         cached.unpersist()
+
+
+def test_a_session_of_ours_does_not_take_a_snapshot_for_new(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """An input that a Spark which stays up has read before, under a setting of the cluster's."""
+    path, theirs = str(tmp_path / "table"), spark.newSession()
+    theirs.conf.set("spark.databricks.delta.stalenessLimit", "1h")
+    spark.range(10).write.format("delta").save(path)
+    assert theirs.read.format("delta").load(path).count() == 10
+    two_more(path)
+    assert theirs.read.format("delta").load(path).count() == 10, "Delta has not looked again"
+    assert own_session(theirs).read.format("delta").load(path).count() == 12
