@@ -46,8 +46,10 @@ def test_a_run_that_is_cleared_does_not_step_back_from_its_own_plan(
 ) -> None:
     live.batch(2, 4.0)
     assert live.look(spark, 2) and steps.plan_watch(live.spec_path, "w2")
-    live.batch(3, 4.0)
-    assert live.look(spark, 2, until=ended(3)), live.known.outcome
+    # A later look forgets that decision.
+    assert not live.look(spark, 3)
+    live.batch(4, 4.0)
+    assert live.look(spark, 2, until=ended(4)), live.known.outcome
     assert steps.plan_watch(live.spec_path, "w2")
     # A plan that has begun stays with its run.
     run = live.table.registry.run("w2")
