@@ -124,7 +124,7 @@ docs-version: .venv/docs/.installed ## commit the site to the branch gh-pages he
 	@setup/docs/install.sh
 
 image: ## build the image of docker-compose.yml (ARGS=name:tag; ENGINE=podman)
-	@$(or $(ENGINE),docker) build -t $(or $(ARGS),evenkeel:dev) -f deploy/Dockerfile .
+	@$(or $(ENGINE),docker) build -t $(or $(ARGS),$(shell sed -n 's/^  image: //p' docker-compose.yml)) -f deploy/Dockerfile .
 
 clean: ## remove what runs have left (.run)
 	@rm -rf .run

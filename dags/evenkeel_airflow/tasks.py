@@ -84,7 +84,7 @@ def plan_watch(spec: str, *, ti: Any = None) -> str:
 
 
 def asset(table: str) -> Asset:
-    """Return the asset that each epoch updates, with its number in `extra`, for other DAGs."""
+    """Return the asset that `publish` updates, with the epoch's number in `extra`."""
     return Asset(f"evenkeel://{table}")
 
 

@@ -1,8 +1,8 @@
 """Removal of the names of keys from the registry, for people who ask that their data be deleted.
 
 Sketches and profiles stay, and no longer list the keys: their load stays with their slots. Plans
-and reports that name a key go as whole files. So do sentences of the watch. The functions of epochs
-hold no names: they know a key by its hash, and keep that.
+and reports that name a key go as whole files. So do sentences of the watch. Functions of
+epochs know a key by its hash, and keep that; and its text, where a spec pins or excludes it.
 """
 
 from __future__ import annotations

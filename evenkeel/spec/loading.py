@@ -27,7 +27,7 @@ from evenkeel.spec.table_spec import MAX_CHANNELS, TableSpec
 from partitioning.errors import EvenkeelError, InputError, SetupError
 from partitioning.function.function import DEFAULT_SLOTS
 
-#: Folder of the specs, for a table given by its name. Default: ./tables, or beside the DAG files.
+#: Folder of the specs, for a table given by its name. Default: ./tables. `load_tables` has none.
 TABLES_VARIABLE = "EVENKEEL_TABLES"
 #: Tags that pydantic adds to the place of an error for fields with several forms.
 _FORMS = (("list",), ("number",), ("auto",), ("text",), ("mapping",))

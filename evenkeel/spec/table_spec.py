@@ -123,8 +123,9 @@ class TableSpec(Strict):
         None,
         ge=1,
         allow_inf_nan=False,
-        description="imbalance that a plan aims at, up to the budget. none: 1.005 plus what "
-        "chance explains, or more where the rest is not worth its bytes",
+        description="imbalance that a plan aims at, up to the budget, and at most a `trigger` that "
+        "is given. none: 1.005 plus what chance explains, or more where the rest is not worth "
+        "its bytes",
     )
     budget: int | None = Field(
         None,

@@ -29,7 +29,8 @@ class FrontierOptions:
         reached: as even as possible
     budget : bytes of state that may move in all. None: no limit. It comes before `max_imbalance`
     resources : what to even out, as letters: L (load), C (keys, one row of state each), B (bytes
-        of state), Q (square of each key's load). "LCL" is how Gedik writes L and C
+        of state), Q (square of each key's load). "LCL" is how Gedik writes L and C. A spec must
+        have L, and only one of them with `split`
     pinned : {key: name of the channel that it is put on}. Keys are written as plans write them
     excluded : keys that stay on their channel, unless it closes
     seconds : time after which the search ends with the best plan found. None: it ends when nothing

@@ -21,7 +21,7 @@ def page_text() -> str:
     """Return the page."""
     return page(
         "Python API",
-        '```python\nimport evenkeel\n\nepoch = evenkeel.open_table("flights").epoch()\n```',
+        '```python\nimport evenkeel\n\nepoch = evenkeel.open_table("sales").epoch()\n```',
         "These names are public. All others may change with any release. The site (`make docs`) "
         "shows the signature, the parameters and the errors of each below.",
         *(part for package, use in PACKAGES.items() for part in _package(package, use)),

@@ -1,11 +1,13 @@
-"""SQL conditions for the rows of whole keys that move from one function to another."""
+"""SQL of the rows of whole keys that move from one function to another, and the move itself."""
 
 from __future__ import annotations
 
 import numpy as np
+from pyspark.sql import Row, SparkSession
 
-from evenkeel_spark.tables.delta import state
+from evenkeel_spark.tables.delta import commits, state
 from evenkeel_spark.tables.delta.placement_sql import of_keys_sql
+from partitioning.errors import DamagedError
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.hashing import Hashes, slot_of
 from partitioning.function.sql import channel_sql
@@ -76,3 +78,32 @@ def slot_ranges(slots: np.ndarray, most: int = RANGES) -> list[tuple[int, int]]:
     first = np.concatenate([slots[:1], slots[cuts + 1]])
     last = np.concatenate([slots[cuts], slots[-1:]])
     return list(zip(first.tolist(), last.tolist(), strict=True))
+
+
+def run_move(own: SparkSession, statement: str, path: str, where: str) -> Row | None:
+    """Run a statement that moves rows, and return its result; an UPDATE is to keep all columns.
+
+    Delta resolves the columns of an UPDATE, then begins its transaction. An append with mergeSchema
+    may add a column between the two: the UPDATE writes its rows without that column. For a MERGE
+    Delta looks itself.
+
+    Raises
+    ------
+    DamagedError : names the columns, and the version that has their values
+    """
+    version, known = state.table_version(own, path), state.schema(own, path).fieldNames()
+    row = own.sql(statement).first()
+    if set(state.schema(own, path).fieldNames()) <= set(known):
+        return row
+    made = commits.history_since(own, path, version)
+    ours = [c.version for c in made if c.meta and c.operation == "UPDATE"]
+    there = state.read_version(own, path, ours[-1]).columns if ours else known
+    if lost := [column for column in there if column not in known]:
+        raise DamagedError(
+            f"column {', '.join(map(repr, lost))} came in as version {ours[-1]} began to move rows:"
+            " these rows may have null there",
+            where,
+            f"Look for rows that have a value in {state.sql_name(path)} VERSION AS OF "
+            f"{ours[-1] - 1} and null now, set it again, then run this again",
+        )
+    return row

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.events.aggregate import exact
+from evenkeel_spark.migration.move_predicate import run_move
 from evenkeel_spark.migration.split_state import (
     BY_HAND,
     PartialMerge,
@@ -195,12 +196,11 @@ class Placement:
         def once() -> int:
             _, version = state.read_newest(self.spark, self.path)
             self._existing(REPAIRING)
-            found = self.spark.sql(left).count()
-            if found:
+            if found := self.spark.sql(left).count():
                 with exact(self.where, BY_HAND), self._commit(version) as own:
                     if statement.startswith("MERGE"):
                         check_nothing_lost(self.spark, self.spec, self.name)
-                    own.sql(statement)
+                    run_move(own, statement, self.path, self.where)
                 say(f"{self.name}: {found:,} rows placed")
             return found
 

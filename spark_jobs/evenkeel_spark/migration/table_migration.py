@@ -15,7 +15,7 @@ from itertools import count
 
 from evenkeel_spark.events.aggregate import exact
 from evenkeel_spark.migration.locks.table_lock import TableLock
-from evenkeel_spark.migration.move_predicate import moved_sql
+from evenkeel_spark.migration.move_predicate import moved_sql, run_move
 from evenkeel_spark.migration.split_state import (
     WRITTEN,
     PartialMerge,
@@ -185,7 +185,7 @@ class TableMigration(TableLock):
                 # The last thing before the MERGE, which names the columns: to weigh takes long.
                 if merges:
                     check_nothing_lost(self.spark, spec, self.name)
-                row = own.sql(statement).first()
+                row = run_move(own, statement, self.path, self.where)
         except SPARK_ERRORS as error:
             if constraints.REFUSED not in str(error):
                 raise

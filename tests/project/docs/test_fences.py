@@ -15,17 +15,15 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import yaml
 
 import evenkeel
-from evenkeel.registry.epochs import Epoch, Registry, TableVersion
+from evenkeel.registry.epochs import Epoch
 from evenkeel.spec.custom_merges import MERGES_VARIABLE, merges
 from evenkeel.spec.loading import load_spec
 from evenkeel.spec.table_spec import TableSpec
-from partitioning.function.function import KeyColumn, PartitioningFunction, numbered_channels
 from setup.docs.reference.commands import parser_of
 from tests.support.docs.readme import ROOT, block, shell
 from tests.support.docs.steps import run
@@ -39,7 +37,7 @@ TYPED = {
     ("README.md", "flights: "): "test_newcomer compares it with what `make run` makes",
     ("CONTRIBUTING.md", "make test"): "minutes to hours each; the workflows make most of them",
     ("docs/SPLITTING.md", "python"): "test_newcomer runs it on Delta, in a reader's shell",
-    ("docs/reference/python.md", "python"): "run below",
+    ("docs/reference/python.md", "python"): "test_commands runs it in a reader's shell",
     ("docs/GENERATOR.md", "sh"): "run below",
     ("docs/PROTOCOL.md", "sh"): "minutes each: test_protocol_model explores these cases",
     ("docs/papers/more.md", "sh"): "it takes novels from a website, and an hour",
@@ -171,22 +169,6 @@ def bound(call: ast.Call, target: Any) -> inspect.BoundArguments:
     own = [None] if "." in target.__qualname__ else []
     names = {k.arg: None for k in call.keywords if k.arg}
     return inspect.signature(target).bind(*own, *call.args, **names)
-
-
-def test_the_example_of_the_python_page_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (fence,) = (f for f in FENCES if f.page == "docs/reference/python.md")
-    text = (ROOT / "tables/flights.yaml").read_text().replace("../.run", str(tmp_path))
-    (tmp_path / "flights.yaml").write_text(text)
-    key, channels = (KeyColumn("dest", "string"),), numbered_channels(10)
-    function = PartitioningFunction(key, channels, np.arange(4096) % 10)
-    spec = load_spec(tmp_path / "flights.yaml")
-    Registry(spec.registry).publish(function, {"flights": TableVersion("state", 1)})
-    monkeypatch.setenv("EVENKEEL_TABLES", str(tmp_path))
-    names: dict[str, Any] = {}
-    exec(compile(fence.text, fence.page, "exec"), names)
-    assert names["epoch"].lookup(["ATL"]).tolist() == function.lookup(["ATL"]).tolist()
 
 
 @of("sh")

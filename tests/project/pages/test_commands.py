@@ -1,4 +1,4 @@
-"""Forms of `evenkeel` that pages name in a sentence: each has run in what a reader installs."""
+"""Commands that pages name in a sentence: each form has run in what a reader installs."""
 
 from __future__ import annotations
 
@@ -10,63 +10,94 @@ from pathlib import Path
 import pytest
 
 from tests.support.docs.reader import HOW_TO, Reader
-from tests.support.docs.steps import run
+from tests.support.docs.steps import blocks, run
 from tests.support.wheel import ROOT
 
-#: Steps with the forms that no page runs.
-STEPS = Path(__file__).with_name("commands.md")
+#: Steps with the forms that no page runs, and a page whose example they take.
+STEPS, PYTHON = Path(__file__).with_name("commands.md"), ROOT / "docs" / "reference" / "python.md"
 #: Pages that are run: all that have steps, by their tests.
 RUN = [*HOW_TO.rglob("*.md"), *ROOT.glob("examples/*.md"), STEPS]
 _FENCE = re.compile(r"^ *```.*?^ *```", re.M | re.S)
 _STEPS = re.compile(r"^```sh\n(.*?)^```", re.M | re.S)
-_INLINE = re.compile(r"`((?:\.venv/bin/)?evenkeel [^`]+)`")
-_COMMAND = re.compile(r"(?:^|[ /(])evenkeel (.+)")
-#: A word for any job.
-ANY_JOB = "job NAME"
-#: A form of the command: its name (a job's has two words), and an option; "": none.
+_PROGRAMS = "evenkeel|airflow|pip"
+_INLINE = re.compile(rf"`((?:\.venv/bin/)?(?:{_PROGRAMS}|make) [^`]+)`")
+_COMMAND = re.compile(rf"(?:^|[ /(])({_PROGRAMS}) (.+)")
+#: A form of a command: its program and name, and an option; "": none.
 Form = tuple[str, str]
+#: A word for any job.
+ANY_JOB = ("evenkeel job NAME", "")
+#: CONTRIBUTING names it to say why Evenkeel starts a server of its own.
+NOT_USED = ("airflow standalone", "")
+#: Targets of make that no workflow runs, and why.
+BY_HAND = {
+    "bench": "hours: it makes the figures of docs/benchmarks",
+    "lint": "a part of `make test`",
+    "model": "hours: test_protocol_model explores a part",
+    "papers": "hours: it makes the figures of docs/papers",
+    "papers-quick": "an hour: the tests of benchmarks/papers make a part",
+    "reference": "test_reference holds the pages against the code",
+    "run": "test_newcomer runs it",
+    "setup": "a part of each other target",
+    "shots": "the tests of evenkeel_ui open the same pages",
+    "up": "it wants a container engine",
+}
 
 
 def forms(text: str) -> Iterator[Form]:
-    """Yield the forms of `evenkeel` in commands, a line each."""
+    """Yield the forms of commands, a command a line."""
     for line in text.replace("\\\n", " ").splitlines():
         if (found := _COMMAND.search(line)) is not None:
-            words = found[1].split()
-            name = " ".join(words[:2]) if words[0] == "job" else words[0]
+            program, words = found[1], found[2].split()
+            two = (program, words[0]) in (("evenkeel", "job"), ("airflow", "dags"))
+            name = " ".join([program, *words[: 1 + two]])
             yield name, ""
             yield from ((name, word.partition("=")[0]) for word in words if word.startswith("--"))
 
 
-def told() -> dict[Form, set[str]]:
-    """Return the forms in sentences of the pages that people write, and where they are."""
-    found: dict[Form, set[str]] = defaultdict(set)
+def sentences() -> Iterator[tuple[str, str]]:
+    """Yield the commands in sentences of the pages that people write, and the page of each."""
     pages = [*ROOT.glob("*.md"), *ROOT.glob("examples/*.md"), *(ROOT / "docs").rglob("*.md")]
     for page in pages:
-        if "reference" in page.parts or page.name == "CHANGELOG.md":
-            continue
-        for command in _INLINE.findall(_FENCE.sub("", page.read_text())):
-            for form in forms(command):
-                found[form].add(str(page.relative_to(ROOT)))
-    return found
+        if "reference" not in page.parts and page.name != "CHANGELOG.md":
+            for command in _INLINE.findall(_FENCE.sub("", page.read_text())):
+                yield command, str(page.relative_to(ROOT))
 
 
 def test_each_form_in_a_sentence_has_run() -> None:
     steps = [step for page in RUN for step in _STEPS.findall(page.read_text())]
     ran = {form for step in steps for form in forms(step)}
-    found = told()
-    assert len(found) > 50 and (ANY_JOB, "") in found
+    found: dict[Form, set[str]] = defaultdict(set)
+    for command, page in sentences():
+        for form in forms(command):
+            found[form].add(page)
+    assert len(found) > 60 and {form[0].split()[0] for form in found} == {*_PROGRAMS.split("|")}
     left = {form: where for form, where in found.items() if form not in ran}
-    assert {form: where for form, where in left.items() if form[0] != ANY_JOB} == {}
+    assert left.keys() == {ANY_JOB, NOT_USED}, left
 
 
 def test_a_form_is_a_command_with_one_of_its_options() -> None:
     text = "evenkeel job adopt --spec x \\\n  --release\n.venv/bin/evenkeel check a.yaml\nnone here"
-    adopt = "job adopt"
-    assert [*forms(text)] == [(adopt, ""), (adopt, "--spec"), (adopt, "--release"), ("check", "")]
+    adopt, check = "evenkeel job adopt", "evenkeel check"
+    found = [(adopt, ""), (adopt, "--spec"), (adopt, "--release"), (check, "")]
+    assert [*forms(text)] == found
+    assert [*forms("pip show x\nairflow dags list --columns a")] == [
+        ("pip show", ""),
+        ("airflow dags list", ""),
+        ("airflow dags list", "--columns"),
+    ]
+
+
+def test_a_workflow_makes_each_target_in_a_sentence_or_a_reason_says_why_not() -> None:
+    workflows = "".join(file.read_text() for file in ROOT.glob(".github/workflows/*.yml"))
+    made = {*re.findall(r"\bmake ([a-z-]+)", workflows)}
+    told = {command.split()[1] for command, _ in sentences() if command.startswith("make ")}
+    assert told - made == BY_HAND.keys()
 
 
 @pytest.mark.slow
 @pytest.mark.airflow
 @pytest.mark.timeout(1800)
 def test_the_forms_that_no_page_runs(reader: Reader, tmp_path: Path) -> None:
+    (example,) = (text for language, text in blocks(PYTHON) if language == "python")
+    (tmp_path / "epoch.py").write_text(example)
     run(STEPS, tmp_path, reader.shell)

@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from evenkeel.spec.loading import load_spec
 from tests.support.docs.promql import fires, rules
 from tests.support.docs.reader import HOW_TO, free_port
 from tests.support.docs.steps import blocks, expected, file_of, missing, not_run, run
+from tests.support.iceberg.catalogs import EXAMPLE, serving
 from tests.support.wheel import ROOT, build_wheel
 from tests.support.worlds.old_registry import ARCHIVE as OLD_REGISTRY
 
@@ -37,7 +39,7 @@ ELSEWHERE = {
     "clusters/yarn": ("evenkeel_airflow/test_yarn.py", 10),
     "engines/java": ("clients/test_kafka_and_flink.py", 6),
     "engines/clients": ("clients/test_usage.py", 4),
-    "formats/iceberg-catalogs": ("support/iceberg/catalogs.py", 6),
+    "formats/iceberg-catalogs": ("support/iceberg/catalogs.py", 7),
 }
 #: Page -> how its fences begin that no test runs. They want a container engine and Kubernetes.
 NOT_RUN = {"cluster": ["docker compose exec ", "metadata:"]}
@@ -185,17 +187,19 @@ def test_each_fence_of_a_page_is_run_or_named_here(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.spark
-def test_the_page_of_catalogs_goes_with_the_page_of_tables(reader, tmp_path):
-    """The steps of the page of Iceberg tables, with the settings and steps for a JDBC catalog."""
+@pytest.mark.parametrize("kind", ["jdbc", "rest"])
+def test_the_page_of_catalogs_goes_with_the_page_of_tables(kind, reader, tmp_path):
+    """The steps of the page of Iceberg tables, with the settings and steps for another catalog."""
     catalogs, tables = (
         HOW_TO / "formats" / f"{name}.md" for name in ("iceberg-catalogs", "iceberg")
     )
-    (section,) = re.findall(r"^## JDBC: .*?(?=^## )", catalogs.read_text(), re.M | re.S)
-    (driver,) = re.findall(r"`(org\.xerial:\S+)`", section)
+    sections = re.findall(r"^## .*?(?=^## )", catalogs.read_text(), re.M | re.S)
+    (section,) = (each for each in sections if each.startswith(f"## {kind.upper()}: "))
     fences = re.findall(r"^```\w+\n.*?^```\n", section, re.M | re.S)
     (settings, commands) = (text.replace("/data/lake", f"{tmp_path}/lake") for text in fences)
     (_, shared) = re.findall(r"^```\w+\n(.*?)^```\n", catalogs.read_text(), re.M | re.S)[:2]
-    shared = re.sub(r"(jars.packages .*)", rf"\1,{driver}", shared)
+    for driver in re.findall(r"`(org\.xerial:\S+)`", section):
+        shared = re.sub(r"(jars.packages .*)", rf"\1,{driver}", shared)
     mine = [line for line in settings.splitlines() if line.startswith("spark.")]
     settings = f"```properties\n{shared}{chr(10).join(mine)}\n```\n"
     text = tables.read_text()
@@ -203,9 +207,11 @@ def test_the_page_of_catalogs_goes_with_the_page_of_tables(reader, tmp_path):
     text = hadoop.sub(lambda _: settings, text)
     place = "The tables are `orders`,"
     assert text.count(place) == text.count(settings) == 1
-    (tmp_path / "page.md").write_text(text.replace(place, f"{commands}\n{place}"))
     shutil.copy(reader.wheel, tmp_path)
-    run(tmp_path / "page.md", tmp_path, {**reader.shell, "PORT": free_port()})
+    with serving(tmp_path) if kind == "rest" else nullcontext() as server:
+        text = text.replace(EXAMPLE, server.uri) if server else text
+        (tmp_path / "page.md").write_text(text.replace(place, f"{commands}\n{place}"))
+        run(tmp_path / "page.md", tmp_path, {**reader.shell, "PORT": free_port()})
     assert (tmp_path / "lake/catalog.db").exists()
 
 
