@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,9 +18,16 @@ from evenkeel.registry.consistent_read import (
     consistent_snapshot,
     constraint_names,
     iceberg_snapshot,
+    table_properties,
 )
 from evenkeel.registry.epochs import Epoch, Registry
-from evenkeel.registry.state_view import iceberg_name, kinds, one_row_a_key, sql_name
+from evenkeel.registry.state_view import (
+    check_merges,
+    iceberg_name,
+    kinds,
+    one_row_a_key,
+    sql_name,
+)
 from evenkeel.spec.loading import find_spec, load_spec
 from evenkeel.spec.parts import StateTable
 from evenkeel.spec.table_spec import TableSpec
@@ -90,7 +97,9 @@ class Table:
                     "Read one of these, or the newest rows",
                 )
             source += f" VERSION AS OF {at.version}"
-        every = number is None and self._may_be_newer(spark, part, epoch)
+        properties = {} if part.plain or self.spec.iceberg else table_properties(spark, part.path)
+        check_merges(name, part, properties)
+        every = number is None and self._may_be_newer(properties, part, epoch)
         with self._readable(name, number):
             types = kinds(spark.sql(f"SELECT * FROM {source} LIMIT 0").schema)
         if number is not None and (later := [c for c in part.columns if c not in types]):
@@ -119,7 +128,7 @@ class Table:
                 "Read the newest rows, or a backup",
             ) from error
 
-    def _may_be_newer(self, spark: SparkSession, part: StateTable, epoch: Epoch) -> bool:
+    def _may_be_newer(self, properties: Mapping[str, str], part: StateTable, epoch: Epoch) -> bool:
         """Return whether the newest rows may be placed by another epoch than the current one."""
         if part.plain or self.spec.iceberg:
             # Its rows are read as they are.
@@ -127,7 +136,7 @@ class Table:
         if part.copied and self.spec.split is not None:
             # Copies are written before their epoch is published, and a view cannot see them come.
             return True
-        ours = {name for name in constraint_names(spark, part.path) if name.startswith(OURS)}
+        ours = {name for name in constraint_names(properties) if name.startswith(OURS)}
         return ours != {epoch_name(epoch.number)}
 
     def snapshot(self, spark: SparkSession | None = None) -> Snapshot:

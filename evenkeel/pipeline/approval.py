@@ -14,7 +14,9 @@ from evenkeel.registry.files.run_files import RunFiles
 from evenkeel.render.formatting import fair_share_text
 from evenkeel.runs.figures import figures
 from evenkeel.runs.report import channel_names, floor_note
+from evenkeel.spec.table_spec import TableSpec
 from partitioning.errors import FenceError
+from partitioning.planning.plan import Plan
 from partitioning.workload.metrics import fair_shares
 
 #: Time after the question for which the scheduler must be seen running before an answer is allowed.
@@ -24,17 +26,18 @@ SETTLED = timedelta(seconds=5)
 
 @dataclass(frozen=True)
 class ApprovalRequest:
-    """Hold the question to a person before state moves."""
+    """Hold the question to a person before state moves, and the digest of its plan."""
 
     subject: str
     body: str
+    digest: str
 
 
 def request(spec_path: str, run_id: str) -> ApprovalRequest | None:
     """Return what a person must be asked about this run's plan; None: it passes without."""
     spec, _, run = open_run(spec_path, run_id)
     made = read_plan(run)
-    if spec.approve_over is None or made.bytes <= spec.approve_over:
+    if _passes(spec, made):
         return None
     share = made.bytes / made.state_bytes if made.state_bytes else 0.0
     names, weights = channel_names(made)
@@ -57,7 +60,13 @@ def request(spec_path: str, run_id: str) -> ApprovalRequest | None:
     return ApprovalRequest(
         subject=f"{spec.table}: move {made.bytes:,.0f} bytes for epoch {made.function.epoch}?",
         body=f"| | |\n|---|---|\n{table}\n\nReject: nothing moves and the run ends.",
+        digest=made.digest,
     )
+
+
+def _passes(spec: TableSpec, plan: Plan) -> bool:
+    """Tell whether a plan needs no person's answer."""
+    return spec.approve_over is None or plan.bytes <= spec.approve_over
 
 
 def passed_by(spec_path: str, run_id: str) -> str:
@@ -66,17 +75,23 @@ def passed_by(spec_path: str, run_id: str) -> str:
     return "the spec, which sets no limit" if spec.approve_over is None else "the spec's limit"
 
 
-def ask(spec_path: str, run_id: str) -> None:
+def ask(spec_path: str, run_id: str, digest: str) -> None:
     """Record which plan a person is about to be asked about. Earlier answers no longer count.
+
+    Parameters
+    ----------
+    digest : of the plan that the question shows
 
     Raises
     ------
-    FenceError : a person has been asked about another plan in this run, or its rows are half moved
+    FenceError : a person has been asked about another plan in this run, its rows are half moved, or
+        its plan is another one by now
     """
     _, registry, run = open_run(spec_path, run_id)
     check_rests(registry, run)
-    digest = read_plan(run).digest
     _check_question(run, digest)
+    if read_plan(run).digest != digest:
+        raise _made_again(run)
     run.approval.remove()
     run.question.write(Question(digest=digest))
 
@@ -96,13 +111,23 @@ def record(
 
     Raises
     ------
-    FenceError : that person was asked about another plan
+    FenceError : that person was asked about another plan, or a person must be asked about this one
     """
-    _, _, run = open_run(spec_path, run_id)
-    digest = read_plan(run).digest
+    spec, _, run = open_run(spec_path, run_id)
+    plan = read_plan(run)
     if asked:
-        _check_question(run, digest)
-    run.approval.write(Approval(approved=approved, by=by, when=when, digest=digest))
+        _check_question(run, plan.digest)
+    elif approved and not _passes(spec, plan):
+        raise _made_again(run)
+    run.approval.write(Approval(approved=approved, by=by, when=when, digest=plan.digest))
+
+
+def _made_again(run: RunFiles) -> FenceError:
+    return FenceError(
+        "its plan was made again while the one before was weighed",
+        run.url,
+        "Nothing has moved: clear approve, which weighs the plan that is there now",
+    )
 
 
 def _check_question(run: RunFiles, digest: str) -> None:

@@ -169,7 +169,7 @@ def _version(spark: SparkSession, path: str, epoch: int) -> int:
     """Find `newest_under` for a Delta table."""
     for _ in range(_LOOKS):
         before = _changes(spark, path, 1)[0].version
-        existing = constraint_names(spark, path)
+        existing = constraint_names(table_properties(spark, path))
         limit = _COMMITS_AT_FIRST
         while True:
             changes = _changes(spark, path, limit)
@@ -188,11 +188,15 @@ def _version(spark: SparkSession, path: str, epoch: int) -> int:
     )
 
 
-def constraint_names(spark: SparkSession, path: str) -> set[str]:
-    """Return the names of a Delta table's CHECK constraints, ours and others'."""
+def table_properties(spark: SparkSession, path: str) -> dict[str, str]:
+    """Return the properties of a Delta table."""
     found = spark.sql(f"SHOW TBLPROPERTIES {sql_name(path)}").collect()
-    names = (row["key"] for row in found)
-    return {n.removeprefix(_CONSTRAINT) for n in names if n.startswith(_CONSTRAINT)}
+    return {row["key"]: row["value"] for row in found}
+
+
+def constraint_names(properties: Iterable[str]) -> set[str]:
+    """Return the names of a Delta table's CHECK constraints, ours and others'."""
+    return {n.removeprefix(_CONSTRAINT) for n in properties if n.startswith(_CONSTRAINT)}
 
 
 def _changes(spark: SparkSession, path: str, limit: int) -> list[Change]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from evenkeel.spec.custom_merges import merges
 from evenkeel.spec.merges import raising
 from evenkeel.spec.parts import CHANNEL, SLOT, StateTable
+from partitioning.errors import InputError
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.sql import quoted
 from partitioning.moves.partial_rows import listed_sql
@@ -15,6 +17,39 @@ from partitioning.moves.partial_rows import listed_sql
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
+
+
+#: Table property with the merge of each state column, as JSON.
+COLUMNS_PROPERTY = "evenkeel.columns"
+#: Advice where the columns of a spec are not those of the table.
+COLUMNS_REMEDY = (
+    "Set it back; or run `evenkeel evolve`, which changes the tables (--dry-run: says what it "
+    "would do)"
+)
+
+
+def check_merges(name: str, table: StateTable, properties: Mapping[str, str]) -> None:
+    """Refuse a spec that merges a column in another way than the values in the table were made.
+
+    Partial rows of a split key would be added up to another value.
+
+    Parameters
+    ----------
+    name : of the state table, in the spec
+    properties : of the table. One of an early version does not say how its columns were made
+
+    Raises
+    ------
+    InputError : names the first column that differs, what it was, and what it is
+    """
+    made = json.loads(properties.get(COLUMNS_PROPERTY, "{}"))
+    for column, asked in table.columns.items():
+        if (was := made.get(column, asked.merge)) != asked.merge:
+            raise InputError(
+                f"column {column!r} was made by merge {was}, the spec says {asked.merge}",
+                f"{name} ({table.path})",
+                COLUMNS_REMEDY,
+            )
 
 
 def sql_name(path: str) -> str:

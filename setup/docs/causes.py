@@ -41,6 +41,8 @@ _OF_MESSAGES = {
     "Spark or the store answered wrongly, or Evenkeel has a fault.",
     r"version .* cannot be read any more": "VACUUM has removed files of that version.",
     r"cannot be read \(\{e\}\)": "The .npz file is cut short, or was edited. Its checksums tell.",
+    r"column \{lost\} came in": "An append with mergeSchema added the column after Delta "
+    "had resolved the columns of an UPDATE, and before that UPDATE's transaction.",
     r"constraint \{name\} is not the one": "Somebody wrote a CHECK with a name that Evenkeel uses, "
     "or another release of Evenkeel wrote it.",
     r"holds state of another bootstrap": "A bootstrap with another registry, or one that was "

@@ -100,9 +100,9 @@ class Runs:
     def _approved(self, run: str, answer: bool) -> bool:
         """Ask a person if the plan moves more than the spec lets pass; return what counts then."""
         spec, folder = self.year.world.spec_path, self.year.world.table.registry.run(run)
-        if approval.request(spec, run) is None:
+        if (asked := approval.request(spec, run)) is None:
             return True
-        approval.ask(spec, run)
+        approval.ask(spec, run, asked.digest)
         approval.record(spec, run, answer, "op", datetime.now(UTC).isoformat(), asked=True)
         answered = folder.approval.read()
         kind = "approved" if answered.approved else "refused"

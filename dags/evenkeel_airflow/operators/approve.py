@@ -51,7 +51,7 @@ class Approve(ApprovalOperator):
                 self.log.info("Approved by %s: nobody is asked", by)
                 self._record(context, True, by, datetime.now(UTC), asked=False)
                 return None
-            approval.ask(self.spec, run)
+            approval.ask(self.spec, run, request.digest)
         self.subject, self.body = request.subject, request.body
         # For the templates of notifiers.
         context["evenkeel"] = {"event": APPROVAL, "text": request.subject}

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from evenkeel.registry.state_view import kinds
+from evenkeel.registry.state_view import COLUMNS_PROPERTY, kinds
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.evolving.changes import Intent, Kind, TableChange
 from evenkeel_spark.evolving.team_checks import checked_columns, refuse_checked
@@ -23,7 +23,7 @@ from evenkeel_spark.tables.column_inputs import (
     same_inputs,
 )
 from evenkeel_spark.tables.comparable import comparable
-from evenkeel_spark.tables.declared_columns import ADDING_PROPERTY, COLUMNS_PROPERTY
+from evenkeel_spark.tables.declared_columns import ADDING_PROPERTY
 from evenkeel_spark.tables.delta.preflight import check_ours
 from evenkeel_spark.tables.delta.state import properties, schema
 from evenkeel_spark.windows.kept_types import may_keep

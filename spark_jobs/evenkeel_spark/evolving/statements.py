@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from evenkeel.registry.state_view import COLUMNS_PROPERTY
 from evenkeel_spark.evolving.columns import TableColumns
 from evenkeel_spark.tables.column_inputs import INPUTS_PROPERTY, inputs_text
-from evenkeel_spark.tables.declared_columns import ADDING_PROPERTY, COLUMNS_PROPERTY, declared
+from evenkeel_spark.tables.declared_columns import ADDING_PROPERTY, declared
 from evenkeel_spark.tables.delta.state import properties_sql
 
 #: Delta's property for columns that are renamed or dropped without a rewrite. `evolve` sets it

@@ -65,6 +65,8 @@ def migrate(spark: SparkSession, migration: Migration) -> MigrationRecord:
         attempt=migration.attempt,
         tables=moved,
     )
+    # A late job would write over the record of the run's next plan.
+    check_newest_attempt(migration)
     migration.run.migration.write(record)
     crash_point("written")
     return record

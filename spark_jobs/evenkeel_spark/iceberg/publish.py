@@ -17,6 +17,7 @@ from evenkeel_spark.iceberg.measuring import measure_branch
 from evenkeel_spark.iceberg.migrate import branch_prefix, check_fence, move
 from evenkeel_spark.iceberg.placing import name_column, place
 from evenkeel_spark.plans.approved_plan import Migration, published
+from evenkeel_spark.plans.attempts import check_newest_attempt
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.crash_point import crash_point
 from evenkeel_spark.tables.iceberg.checks import adopted_tables
@@ -99,6 +100,8 @@ def _follow(migration: Migration, tables: Mapping[str, IcebergTable]) -> dict[st
     passed = dict(migration.run.verify.read().tables)
     for name, table in tables.items():
         again = 0
+        # A person may have given the plan up since it was to be published.
+        check_newest_attempt(migration)
         while not _follow_one(migration, table, passed[name]):
             # The move of the last turn is followed, too.
             if again == MOVES_AGAIN:

@@ -11,6 +11,7 @@ from contextlib import suppress
 from pyspark.sql import SparkSession
 
 from evenkeel.inspect.half_moved import find_half_moved
+from evenkeel.registry.files.migration_records import PlanMark
 from evenkeel.registry.files.run_files import RunFiles
 from evenkeel.registry.verdict import PUBLISH, has_started, newest_attempt
 from evenkeel.table import Table
@@ -129,8 +130,11 @@ def _give_up_claims(table: Table, dry_run: bool, asked: bool) -> None:
         digest = registry.files.claim(number).read().digest
         owners = [run for run in runs if has_started(run, digest)]
         if asked and not dry_run:
-            # The run first: without its claim, nothing would tell that it is given up.
+            # The run first: without its claim, nothing would tell that it is given up. Its job may
+            # still sleep, or be cleared: it has the verdict to publish.
             for run in owners:
+                with suppress(FileExistsError):
+                    run.withdrawn(digest).create(PlanMark(digest=digest))
                 run.migration.remove()
             registry.files.claim(number).remove()
             say(f"the claim of epoch {number} by plan {digest[:12]} is given up")

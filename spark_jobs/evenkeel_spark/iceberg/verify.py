@@ -21,6 +21,7 @@ from evenkeel_spark.iceberg.placing import name_column
 from evenkeel_spark.iceberg.publish import MOVES_AGAIN, STEP, busy, publish, settle_tables
 from evenkeel_spark.migration.measuring.measures import channel_counts
 from evenkeel_spark.plans.approved_plan import Migration, published
+from evenkeel_spark.plans.attempts import check_newest_attempt
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.crash_point import crash_point
 from evenkeel_spark.tables.iceberg.checks import adopted_tables
@@ -95,6 +96,7 @@ def pass_gate(migration: Migration, tables: Mapping[str, IcebergTable]) -> dict[
         measures.append(measured)
     channels = channel_counts(run.profile.read(), migration.after, measures, found, shared)
     gate = tables_gate(measures, channels, migration.plan, migration.table.registry.store, run.name)
+    check_newest_attempt(migration)
     run.gate_tables.write(gate.record())
     gate.check(run.url)
     say(gate.passed)
@@ -132,12 +134,14 @@ def _up_to_date(
             moved[name] = move(migration, name, table, STEP)
     if moved != record.tables:
         found = record.model_copy(update={"tables": moved, "attempt": migration.attempt})
+        check_newest_attempt(migration)
         migration.run.migration.write(found)
     return moved
 
 
 def _note(migration: Migration, moved: Mapping[str, TableMigrated]) -> None:
     """Keep the snapshots that have passed: main follows these, and no others."""
+    check_newest_attempt(migration)
     migration.run.verify.write(
         VerifyRecord(
             digest=migration.plan.digest,

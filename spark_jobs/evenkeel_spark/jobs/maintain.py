@@ -27,7 +27,7 @@ from evenkeel_spark.iceberg import maintain as iceberg_maintain
 from evenkeel_spark.runtime.command import parser, run_job, say
 from evenkeel_spark.runtime.retry import retry_on_conflict
 from evenkeel_spark.tables.delta import commits, constraints, state
-from evenkeel_spark.tables.delta.filesystem import remove_torn
+from evenkeel_spark.tables.delta.filesystem import clock_lead, remove_torn
 from evenkeel_spark.tables.delta.preflight import check_tables
 from evenkeel_spark.tables.delta.vacuum import held_until, keep_versions, vacuum
 from evenkeel_spark.tables.delta.write_session import own_session
@@ -42,6 +42,8 @@ DELETED_SHARE = 0.1
 FILE_BYTES = 1 << 30
 #: Age in hours above which an unfinished file is of a killed write, and is removed.
 TORN_HOURS = 24
+#: Seconds by which this machine's clock may be ahead of a store's while files are removed.
+CLOCK_SLACK = 3600
 #: Terms of a predicate in one OPTIMIZE. More: a longer statement to parse; fewer: more commits.
 TERMS = 200
 #: Settings to sort by slot as finely as possible. Delta's defaults spread rows randomly in a file.
@@ -177,6 +179,11 @@ def _rewrite(spark: SparkSession, path: str) -> str:
 
 
 def _vacuum(spark: SparkSession, path: str) -> str:
+    if (ahead := clock_lead(spark, path)) > CLOCK_SLACK:
+        return (
+            f"none: this machine's clock is {ahead / 3600:,.0f} hours ahead of the store's, so "
+            "files of a write that is under way would look old. Set it right"
+        )
     torn = f"{remove_torn(spark, path, TORN_HOURS)} torn commits"
     if (until := held_until(spark, path)) is not None:
         when = datetime.fromtimestamp(until, UTC).isoformat(" ", "minutes")

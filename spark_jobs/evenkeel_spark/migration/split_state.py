@@ -18,12 +18,12 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from evenkeel.registry.state_view import held_sql, kinds, merged, width_sql
+from evenkeel.registry.state_view import check_merges, held_sql, kinds, merged, width_sql
 from evenkeel.spec.table_spec import StateTable, TableSpec
 from evenkeel_spark.events.aggregate import exact
 from evenkeel_spark.tables.delta.placement_sql import belongs_sql, of_keys_sql
 from evenkeel_spark.tables.delta.row_size import WIDTH
-from evenkeel_spark.tables.delta.state import CHANNEL, SLOT, schema, sql_name
+from evenkeel_spark.tables.delta.state import CHANNEL, SLOT, properties, schema, sql_name
 from evenkeel_spark.tables.delta.write_session import own_session
 from partitioning.errors import InputError
 from partitioning.function.function import PartitioningFunction
@@ -176,9 +176,10 @@ def unmerged_columns(spark: SparkSession, spec: TableSpec, name: str) -> list[st
 
     Raises
     ------
-    InputError : the table lacks a column that the spec merges
+    InputError : the table lacks a column that the spec merges, or has made it by another merge
     """
     table = spec.state[name]
+    check_merges(name, table, properties(spark, table.path))
     there = schema(spark, table.path).fieldNames()
     known = {CHANNEL, SLOT, *spec.key, *table.columns}
     unknown = [c for c in there if c not in known]

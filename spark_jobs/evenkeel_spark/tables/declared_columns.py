@@ -5,19 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping
 
+from evenkeel.registry.state_view import COLUMNS_PROPERTY, COLUMNS_REMEDY, check_merges
 from evenkeel.spec.parts import StateTable
 from partitioning.errors import InputError
 
-#: Table property with the merge of each state column, as JSON.
-COLUMNS_PROPERTY = "evenkeel.columns"
 #: Table property that is true while `evolve` adds columns: no window may write then.
 ADDING_PROPERTY = "evenkeel.adding"
 #: Property of each adopted table: rows a key, as in the spec.
 ROWS_PROPERTY = "evenkeel.rows"
-_FIX = (
-    "Set it back; or run `evenkeel evolve`, which changes the tables (--dry-run: says what it "
-    "would do)"
-)
 
 
 def declared(state: StateTable) -> str:
@@ -97,27 +92,20 @@ def check_columns(
     check_made_from_events(properties, where)
     if not added:
         check_none_added(properties, where)
+    check_merges(name, state, properties)
     kept = properties.get(COLUMNS_PROPERTY)
     made: dict[str, str | None] = dict.fromkeys(stored) if kept is None else json.loads(kept)
     for column, asked in state.columns.items():
-        if column not in made:
-            if added and (column in stored or kept is None):
-                continue
+        if column not in made and not (added and (column in stored or kept is None)):
             raise InputError(
                 f"there is no state column {column!r}, which the spec makes by {asked.merge}; "
                 f"it was made with {', '.join(made)}",
                 where,
-                _FIX,
-            )
-        if (was := made[column]) is not None and was != asked.merge:
-            raise InputError(
-                f"column {column!r} was made by merge {was}, the spec says {asked.merge}",
-                where,
-                _FIX,
+                COLUMNS_REMEDY,
             )
     if kept is not None and (gone := [c for c in made if c not in state.columns]):
         raise InputError(
             f"column {gone[0]!r} was made by merge {made[gone[0]]}, the spec has no such column",
             where,
-            _FIX,
+            COLUMNS_REMEDY,
         )

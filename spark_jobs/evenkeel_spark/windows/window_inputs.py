@@ -7,11 +7,11 @@ from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
 
+from evenkeel.registry.state_view import COLUMNS_PROPERTY
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.events.reader import check_key
 from evenkeel_spark.runtime.retry import retry_on_conflict
 from evenkeel_spark.tables.column_inputs import INPUTS_PROPERTY, check_made_of, inputs_text
-from evenkeel_spark.tables.declared_columns import COLUMNS_PROPERTY
 from evenkeel_spark.tables.delta import commits, state
 from partitioning.function.function import PartitioningFunction
 

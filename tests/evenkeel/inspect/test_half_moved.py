@@ -156,7 +156,7 @@ def test_a_cleared_run_whose_rows_are_half_moved_does_not_end_well(
     for end in (
         lambda: steps.decide(shop.spec, "r", Params()),
         lambda: steps.plan_watch(shop.spec, "r"),
-        lambda: approval.ask(shop.spec, "r"),
+        lambda: approval.ask(shop.spec, "r", "d"),
     ):
         with pytest.raises(FenceError, match="half moved.*Leave it to roll_back"):
             end()

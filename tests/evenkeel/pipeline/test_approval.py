@@ -1,4 +1,4 @@
-"""The floor in a question for approval: with split keys, without them, and for a rollback."""
+"""The floor in a question for approval, and a plan that is made again while one is weighed."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import pytest
 
 from evenkeel.pipeline import approval, steps
 from evenkeel.runs.report import plan_facts
+from partitioning.errors import FenceError
 from partitioning.function.hashing import key_hash
 from partitioning.workload.profile import Profile, profile_of_keys
 from tests.support.raw_json import read_json, write_json
@@ -57,3 +58,22 @@ def test_the_floor_of_a_plan_says_whether_keys_may_be_split_for_it(
     steps.plan_rollback(shop.spec, "back", 0)
     floor, note = told(shop, "back", True)
     assert note == (WHOLE if floor > 1 else LEAST) and (floor > 1) == (heaviest > 1)
+
+
+def test_a_plan_that_is_made_again_meanwhile_is_neither_asked_about_nor_passed(shop: Shop) -> None:
+    shop.respec(approve_over=0)
+    first = shop.plan()
+    run = shop.registry.run("r")
+    moment = "2026-01-01T00:00:00+00:00"
+    # Somebody clears `plan` while `approve` runs.
+    shop.learn("r", one_heavy(9.0))
+    assert shop.plan() != first
+    with pytest.raises(FenceError, match="made again.*clear approve"):
+        approval.ask(shop.spec, "r", first)
+    with pytest.raises(FenceError, match="made again.*clear approve"):
+        approval.record(shop.spec, "r", True, "the spec's limit", moment)
+    assert run.question.find() is None and run.approval.find() is None
+    approval.record(shop.spec, "r", False, "op", moment)
+    shop.respec(approve_over=10**9)
+    approval.record(shop.spec, "r", True, "the spec's limit", moment)
+    assert run.approval.read().approved

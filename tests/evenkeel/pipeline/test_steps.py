@@ -151,9 +151,9 @@ def test_who_is_asked(shop: Shop) -> None:
     before = sorted(p.name for p in Path(run.url).iterdir())
     asked = approval.request(shop.spec, "r")
     assert sorted(p.name for p in Path(run.url).iterdir()) == before, "to look leaves no trace"
-    approval.ask(shop.spec, "r")
+    assert asked is not None and asked.digest == digest
+    approval.ask(shop.spec, "r", digest)
     assert read_json(run, "asked.json") == {"digest": digest}
-    assert asked is not None
     assert "words" in asked.subject
     assert f"{size:,.0f} bytes" in asked.subject
     assert digest in asked.body

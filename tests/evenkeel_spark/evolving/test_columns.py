@@ -8,11 +8,11 @@ import pandas as pd
 import pytest
 from pyspark.sql import SparkSession
 
+from evenkeel.registry.state_view import COLUMNS_PROPERTY
 from evenkeel_spark.evolving.changes import Intent, Kind
 from evenkeel_spark.evolving.evolve import evolve
 from evenkeel_spark.jobs import bootstrap as job
 from evenkeel_spark.jobs.apply_window import apply_window
-from evenkeel_spark.tables.declared_columns import COLUMNS_PROPERTY
 from evenkeel_spark.tables.delta import state
 from evenkeel_spark.tables.delta.preflight import check_tables
 from partitioning.errors import InputError

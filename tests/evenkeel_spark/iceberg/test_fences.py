@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from evenkeel_spark.iceberg import migrate, verify
 from partitioning.errors import FenceError
 from tests.support.iceberg.stages import Case, Stages, meanwhile
 
@@ -171,3 +173,33 @@ def test_main_that_was_rolled_back_since_the_plan_needs_another_plan(
     case.migrate("r2")
     case.verify("r2")
     stages.anew().check(before, 1)
+
+
+# Jobs that wake after a rollback
+
+
+@pytest.mark.parametrize(
+    ("stage", "job", "step", "calls"),
+    [("planned", migrate, "move", 2), ("migrated", verify, "_stale", 4)],
+)
+def test_a_job_that_wakes_after_a_rollback_leaves_no_record(
+    stages: Stages, monkeypatch: pytest.MonkeyPatch, stage: str, job: Any, step: str, calls: int
+) -> None:
+    """The run may have another plan by then, and a late job would write over its record."""
+    case, reached, left = stages.go(stage), getattr(job, step), [*range(calls)]
+    names = ["migration.json", "verify.json"]
+
+    def then(*arguments: Any) -> Any:
+        found = reached(*arguments)
+        left.pop()
+        if not left:
+            stages.anew().roll_back()
+            for name in names:
+                case.world.table.registry.run("r1").remove(name)
+        return found
+
+    monkeypatch.setattr(job, step, then)
+    with pytest.raises(FenceError, match="this run was rolled back"):
+        case.migrate() if job is migrate else case.verify()
+    run = stages.anew().world.table.registry.run("r1")
+    assert [name for name in names if run.exists(name)] == []

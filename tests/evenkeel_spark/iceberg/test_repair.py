@@ -123,6 +123,10 @@ def test_a_run_with_a_claim_and_a_lost_file_is_given_up_when_asked(
     repair(lake, team.table, registry_older=True)
     assert both(lake) == before and placed(lake, team) and team.table.epoch().number == 0
     assert half_moved(team.table.registry, ["r1"]) is None
+    if torn == "verify.json":
+        # Its job is cleared, and has the verdict to publish.
+        with pytest.raises(FenceError, match="its plan was withdrawn"):
+            verify(lake, migration)
     again = planned(lake, team, "r2", capacities=(1, 1, 1, 0.3))
     migrate(lake, again)
     verify(lake, again)

@@ -53,7 +53,7 @@ def asking(site: Site) -> Iterator[str]:
     site.shop.plan(name, force=True)
     request = approval.request(site.shop.spec, name)
     assert request is not None
-    approval.ask(site.shop.spec, name)
+    approval.ask(site.shop.spec, name, request.digest)
     with create_session() as session:
         task = approve_of(session)
         task.state, task.updated_at = waits(), datetime.now(UTC) - timedelta(minutes=1)

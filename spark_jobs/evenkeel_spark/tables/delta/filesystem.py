@@ -80,6 +80,22 @@ def check_writable(spark: SparkSession, path: str) -> None:
         raise _store_error("written", path, error) from error
 
 
+def clock_lead(spark: SparkSession, path: str) -> float:
+    """Return the seconds by which this machine's clock is ahead of the clock of a folder's store.
+
+    A local disk has this machine's clock.
+    """
+    files, where = _files(spark, path, f"evenkeel-probe-{uuid.uuid4().hex}")
+    try:
+        before = time.time()
+        files.create(where, False).close()
+        made = files.getFileStatus(where).getModificationTime() / 1000
+        files.delete(where, False)
+    except JAVA_ERRORS as error:
+        raise _store_error("written", path, error) from error
+    return before - float(made)
+
+
 def occupied(spark: SparkSession, path: str) -> bool:
     """Return whether the folder holds anything at all, a Delta table or not."""
     files, where = _files(spark, path)

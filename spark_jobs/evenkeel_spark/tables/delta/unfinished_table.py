@@ -10,9 +10,10 @@ from contextlib import AbstractContextManager, contextmanager
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
+from evenkeel.registry.state_view import COLUMNS_PROPERTY
 from evenkeel.table import Table
 from evenkeel_spark.tables.column_inputs import INPUTS_PROPERTY, inputs_text
-from evenkeel_spark.tables.declared_columns import COLUMNS_PROPERTY, declared
+from evenkeel_spark.tables.declared_columns import declared
 from evenkeel_spark.tables.delta import commits, constraints, filesystem, state
 from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
 from partitioning.errors import DamagedError, FenceError

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
 
-from evenkeel.registry.state_view import iceberg_name
+from evenkeel.registry.state_view import COLUMNS_PROPERTY, iceberg_name
 from evenkeel.spec.parts import CHANNEL
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.tables.column_inputs import check_made_of
 from evenkeel_spark.tables.comparable import incomparable
-from evenkeel_spark.tables.declared_columns import COLUMNS_PROPERTY, ROWS_PROPERTY, check_columns
+from evenkeel_spark.tables.declared_columns import ROWS_PROPERTY, check_columns
 from evenkeel_spark.tables.delta.state import (
     REGISTRY_PROPERTY,
     SLOTS_PROPERTY,

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from evenkeel.registry.epochs import TableVersion
-from evenkeel.registry.state_view import slot_column
+from evenkeel.registry.state_view import COLUMNS_PROPERTY, slot_column
 from evenkeel.spec.parts import CHANNEL, SLOT
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel.table import Table
@@ -18,7 +18,7 @@ from evenkeel_spark.events.reader import read_events, reading, typed_key
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.crash_point import crash_point
 from evenkeel_spark.tables.column_inputs import INPUTS_PROPERTY, inputs_text
-from evenkeel_spark.tables.declared_columns import COLUMNS_PROPERTY, declared
+from evenkeel_spark.tables.declared_columns import declared
 from evenkeel_spark.tables.delta.state import (
     REGISTRY_PROPERTY,
     SLOTS_PROPERTY,

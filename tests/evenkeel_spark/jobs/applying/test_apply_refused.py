@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from evenkeel.registry.epochs import Registry
+from evenkeel.registry.state_view import COLUMNS_PROPERTY
 from evenkeel_spark.jobs import apply_window as job
 from evenkeel_spark.jobs.apply_window import apply_window
 from evenkeel_spark.jobs.bootstrap import main as bootstrap_main
 from evenkeel_spark.runtime import retry
-from evenkeel_spark.tables.declared_columns import COLUMNS_PROPERTY
 from evenkeel_spark.tables.delta import constraints
 from evenkeel_spark.tables.delta.preflight import check_tables
 from evenkeel_spark.windows import window_merge

@@ -10,6 +10,7 @@ import pytest
 import yaml
 from pyspark.sql import DataFrame, SparkSession
 
+from evenkeel.registry.state_view import COLUMNS_PROPERTY
 from evenkeel.spec.loading import load_spec
 from evenkeel.table import Table
 from evenkeel_spark.migration.migrate import migrate
@@ -151,13 +152,36 @@ def test_no_value_of_a_column_added_while_rows_are_weighed_is_lost(
     assert parts(spark, home) == HAD
 
 
+def test_partial_rows_are_not_added_up_by_another_merge_than_they_were_made_by(
+    spark: SparkSession, home: Placed
+) -> None:
+    """60 by sum and 40 by sum are 100, and by max they would be 60."""
+    path = state.sql_name(home.path())
+    made = '{"visits": "sum"}'
+    spark.sql(f"ALTER TABLE {path} SET TBLPROPERTIES ('{COLUMNS_PROPERTY}' = '{made}')")
+    planned(spark, home, "whole", whole(home.table.epoch().function, 2))
+    version, by_max = home.version(spark), merged_by(home, "max")
+    with pytest.raises(InputError, match="made by merge sum, the spec says max"):
+        migrate(spark, by_max.migration("whole"))
+    with pytest.raises(InputError, match="made by merge sum, the spec says max"):
+        by_max.table.state("visits", spark=spark)
+    assert home.version(spark) == version
+    migrate(spark, merged_by(home, "sum").migration("whole"))
+    assert parts(spark, home) == {2: sum(HAD.values())}
+
+
+def merged_by(home: Placed, merge: str) -> Placed:
+    """The same table after the spec's merge was changed."""
+    spec = yaml.safe_load(home.spec_path.read_text())
+    spec["state"]["visits"]["columns"]["visits"] = {"merge": merge, "of": "id"}
+    home.spec_path.write_text(yaml.safe_dump(spec))
+    return Placed(Table(load_spec(home.spec_path)), home.spec_path, home.names)
+
+
 def test_a_merge_that_the_columns_type_cannot_do_is_refused(
     spark: SparkSession, home: Placed
 ) -> None:
-    spec = yaml.safe_load(home.spec_path.read_text())
-    spec["state"]["visits"]["columns"]["visits"] = {"merge": "hll", "of": "id"}
-    home.spec_path.write_text(yaml.safe_dump(spec))
-    again = Placed(type(home.table)(type(home.table.spec).model_validate(spec)), home.spec_path, ())
+    again = merged_by(home, "hll")
     assert again.table.spec.state["visits"].columns["visits"].merge == "hll"
     broken = copied(home, home.spec_path.parent / "again")
     migration = planned(spark, broken, "whole", whole(broken.table.epoch().function, 2))
