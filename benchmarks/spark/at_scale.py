@@ -62,10 +62,12 @@ MORE: dict[str, dict[str, Any]] = {
 #: A fifth of the channels get 0.8 of the others' load: some 4% of all moves.
 PLAN = """
 import sys
-from evenkeel import open_table, steps
+from evenkeel import open_table
+from evenkeel.pipeline import steps
+from evenkeel.spec.run_params import Params
 n = len(open_table(sys.argv[1]).epoch().function.channels)
 weak = n // 5
-params = steps.Params(force=True, capacities=(1,) * (n - weak) + (0.8,) * weak, max_imbalance=1.01)
+params = Params(force=True, capacities=(1,) * (n - weak) + (0.8,) * weak, max_imbalance=1.01)
 steps.decide(sys.argv[1], sys.argv[2], params)
 steps.plan(sys.argv[1], sys.argv[2], params)
 steps.validate_plan(sys.argv[1], sys.argv[2])
