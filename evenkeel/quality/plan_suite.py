@@ -40,7 +40,7 @@ def plan_suite(
     free |= bool(plan.function.options.get("pinned") or plan.function.options.get("excluded"))
     free |= plan.function.split.most_owners < previous.split.most_owners
     checks = [] if going_back else _balance(plan, free)
-    checks += [*_loads(plan), *_placement(), *_moves(plan), *_summary(plan, previous)]
+    checks += [*_loads(plan), *_placement(), *_moves(plan), *_summary(previous)]
     if plan.budget is not None:
         checks.append(
             expect(
@@ -175,7 +175,7 @@ def _moves(plan: Plan) -> list[Check]:
     ]
 
 
-def _summary(plan: Plan, previous: PartitioningFunction) -> list[Check]:
+def _summary(previous: PartitioningFunction) -> list[Check]:
     """Build the checks of what the plan says of itself."""
     return [
         expect(

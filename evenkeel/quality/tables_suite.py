@@ -25,7 +25,7 @@ ROWS_OFF = 0.01
 
 
 def tables_suite(
-    tables: Collection[str], measures: Sequence[Mapping[str, Any]], budget: float | None = None
+    tables: Collection[str], measures: Sequence[Mapping[str, Any]], budget: float | None
 ) -> list[Check]:
     """Build the checks for these state tables.
 

@@ -51,7 +51,7 @@ def plan_next(
     profile: Profile,
     params: Params,
     tables: Mapping[str, int],
-    row: KeyColumn | None = None,
+    row: KeyColumn | None,
     worth: float | None = None,
 ) -> Plan:
     """Plan the next epoch.

@@ -49,17 +49,13 @@ class MigrationCost:
     files: int
 
 
-def pace(registry: Registry, before: int | None = None) -> Pace | None:
+def pace(registry: Registry) -> Pace | None:
     """Return how fast state moves, by the newest migrations; None: unmeasured.
 
     It is the bytes of state that they moved over their seconds, and no less than the quickest of
     them took. They wrote more than that: files have footers.
-
-    Parameters
-    ----------
-    before : only migrations to epochs below this number count; None: all
     """
-    measured = migrations(registry, before)
+    measured = migrations(registry)
     if not measured:
         return None
     rate = sum(m.moved for m in measured) / sum(m.seconds for m in measured)
@@ -67,7 +63,12 @@ def pace(registry: Registry, before: int | None = None) -> Pace | None:
 
 
 def migrations(registry: Registry, before: int | None = None) -> list[MigrationCost]:
-    """Read what the newest migrations that moved state have cost; arguments as for `pace`."""
+    """Read what the newest migrations that moved state have cost.
+
+    Parameters
+    ----------
+    before : only migrations to epochs below this number count; None: all
+    """
     found: list[MigrationCost] = []
     known = [n for n in registry.numbers() if before is None or n < before]
     for number in reversed(known[-SEARCHED_EPOCHS:]):

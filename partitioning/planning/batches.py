@@ -104,7 +104,7 @@ def batches(plan: Plan, most: BatchLimit, tasks: Sequence[int] | None = None) ->
     return parts
 
 
-def _together(plan: Plan, by_way: bool = False) -> list[list[Move]]:
+def _together(plan: Plan, by_way: bool) -> list[list[Move]]:
     """Return the plan's moves, in the order and the batches in which they are safe.
 
     Parameters

@@ -94,14 +94,13 @@ class Canvas:
         color: str = "muted",
         *,
         thick: float = 1.5,
-        dash: bool = False,
         arrow: bool = False,
     ) -> None:
         """Draw a curve that leaves and arrives level."""
         (x1, y1), (x2, y2) = start, end
         middle = (x1 + x2) / 2
         way = f"M{x1:g} {y1:g} C{middle:g} {y1:g} {middle:g} {y2:g} {x2:g} {y2:g}"
-        self._path(way, color, thick, dash, arrow)
+        self._path(way, color, thick, False, arrow)
 
     def dot(self, x: float, y: float, color: str, radius: float = 4) -> None:
         """Draw a dot."""

@@ -94,7 +94,7 @@ class Weight:
 
 
 def row_counts(
-    state: DataFrame, function: PartitioningFunction, hashes: Hashes, width: str | None = None
+    state: DataFrame, function: PartitioningFunction, hashes: Hashes, width: str | None
 ) -> DataFrame:
     """Count the rows of each slot and listed key.
 

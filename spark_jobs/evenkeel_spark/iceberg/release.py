@@ -9,7 +9,6 @@ from pyspark.sql import SparkSession
 
 from evenkeel.registry.files.records import ReleaseRecord
 from evenkeel.spec.parts import CHANNEL, SLOT
-from evenkeel.spec.table_spec import TableSpec
 from evenkeel.table import Table
 from evenkeel_spark.adoption.release import check_not_kept, made_by_us
 from evenkeel_spark.iceberg.adopt import UPDATES_WELL
@@ -74,7 +73,7 @@ def release(
         what = "would be released" if dry_run else "releasing"
         say(f"{name}: {what}{', without slot and channel' if drop_columns else ''}")
         if not dry_run:
-            _release(spec, name, found[name], drop_columns)
+            _release(name, found[name], drop_columns)
     if not dry_run and registry.numbers() and not registry.files.released.exists():
         now = datetime.now(UTC).isoformat("T", "seconds")
         registry.files.released.write(ReleaseRecord(time=now))
@@ -103,7 +102,7 @@ def _files_need_channel(table: IcebergTable) -> bool:
     return CHANNEL in fields and len(fields) > 1
 
 
-def _release(spec: TableSpec, name: str, table: IcebergTable, drop_columns: bool) -> None:
+def _release(name: str, table: IcebergTable, drop_columns: bool) -> None:
     """Release one table. Each step looks whether it is done."""
     properties = table.properties()
     if TABLE_PROPERTY in properties:

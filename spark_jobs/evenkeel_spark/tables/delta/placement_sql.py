@@ -29,9 +29,9 @@ def rule(*functions: PartitioningFunction) -> str:
     return f"{one} AND {SLOT} = {slot}"
 
 
-def misplaced_sql(*functions: PartitioningFunction) -> str:
+def misplaced_sql(function: PartitioningFunction) -> str:
     """Write that a row is not in place, or has no slot or channel."""
-    return f"NOT coalesce({rule(*functions)}, false)"
+    return f"NOT coalesce({rule(function)}, false)"
 
 
 def fence_rule(spec: TableSpec, *functions: PartitioningFunction) -> str:

@@ -51,7 +51,7 @@ def keep_versions(
     return max(days, days_kept(spark, path)[1]) if at_least else days
 
 
-def retention(spark: SparkSession, path: str, days: int, at_least: bool = False) -> dict[str, str]:
+def retention(spark: SparkSession, path: str, days: int, at_least: bool) -> dict[str, str]:
     """Return the properties to set so that Delta keeps the log and removed files for these days.
 
     Parameters
