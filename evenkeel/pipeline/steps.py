@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from evenkeel.inspect.half_moved import check_rests
 from evenkeel.pipeline.plan_file import write_plan
-from evenkeel.pipeline.publish import check_passed, keep_files, publish_checked
+from evenkeel.pipeline.publish import check_passed, keep_files
 from evenkeel.registry.epochs import Epoch, Registry
 from evenkeel.registry.files.html import Html
 from evenkeel.registry.files.records import ParamsRecord
 from evenkeel.registry.files.run_files import RunFiles
-from evenkeel.registry.verdict import read_rolled_back
 from evenkeel.runs.params import (
     channels_listed,
     check_params,
@@ -32,22 +31,6 @@ from partitioning.function.function import KeyColumn
 from partitioning.planning.decide import Decision
 from partitioning.planning.plan import Plan
 from partitioning.workload.profile import Profile
-
-__all__ = [
-    "Params",
-    "decide",
-    "open_run",
-    "plan",
-    "plan_rollback",
-    "plan_watch",
-    "publish",
-    "publish_checked",
-    "read_plan",
-    "read_rolled_back",
-    "report",
-    "validate_plan",
-    "watch_message",
-]
 
 
 def decide(spec_path: str, run_id: str, params: Params) -> Decision:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from evenkeel.pipeline.steps import read_plan, read_rolled_back
+from evenkeel.pipeline.steps import read_plan
 from evenkeel.registry.store_errors import StoreError
+from evenkeel.registry.verdict import read_rolled_back
 from evenkeel_spark.tables.delta import constraints, state
 from partitioning.errors import EvenkeelError
 from tests.chaos import home

@@ -17,8 +17,9 @@ import yaml
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from evenkeel.pipeline.steps import read_plan, read_rolled_back
+from evenkeel.pipeline.steps import read_plan
 from evenkeel.registry.epochs import Registry
+from evenkeel.registry.verdict import read_rolled_back
 from evenkeel.render.formatting import read_bytes
 from evenkeel.spec.loading import load_spec
 from evenkeel.spec.run_params import Params

@@ -14,6 +14,7 @@ from evenkeel.inspect.status import table_status
 from evenkeel.pipeline import steps
 from evenkeel.registry.files.stored_file import FileOf, dump
 from evenkeel.registry.profiles import epoch_plan, newest_profile
+from evenkeel.registry.verdict import read_rolled_back
 from evenkeel.table import Table
 from evenkeel_spark.jobs.learn import learn
 from evenkeel_spark.migration.migrate import migrate
@@ -55,7 +56,7 @@ def test_its_runs_open(old: Table, spec_path: str) -> None:
     runs = {name: old.registry.run(name) for name in ("first", "second", "third", "fourth")}
     plans = {name: steps.read_plan(run) for name, run in runs.items()}
     assert [p.function.epoch for p in plans.values()] == [1, 2, 3, 3]
-    marks = {name: steps.read_rolled_back(run, plans[name].digest) for name, run in runs.items()}
+    marks = {name: read_rolled_back(run, plans[name].digest) for name, run in runs.items()}
     assert [bool(mark) for mark in marks.values()] == [False, False, True, False]
     for name in runs:
         page = steps.report(spec_path, name)
