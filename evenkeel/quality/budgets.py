@@ -5,6 +5,9 @@ from __future__ import annotations
 from evenkeel.quality.tables_suite import WRITTEN_OVER_WARNING
 from partitioning.planning.plan import Plan
 
+#: Half a byte: sums of floats may differ in their last digits.
+BUDGET_SLACK = 0.5
+
 
 def plan_budget(budget: float | None) -> float | None:
     """Return the bytes of state that a plan may move under a spec's write budget.

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from evenkeel.extras import require_packages
-from evenkeel.quality.budgets import write_budget
+from evenkeel.quality.budgets import BUDGET_SLACK, write_budget
 from evenkeel.quality.data_docs import leave_docs
 from evenkeel.quality.expectations import GateResult, validate
 from evenkeel.quality.plan_suite import plan_suite
@@ -152,8 +152,7 @@ def tables_gate(
     checks = tables_suite(plan.tables or set(tables["table"]), measures, budget)
     frames = {"tables": tables, "channels": counts}
     if budget is not None:
-        # Half a byte of slack: the plan's own sum of floats may differ in its last digits.
-        most = budget + 0.5 + float(overhead.sum())
+        most = budget + BUDGET_SLACK + float(overhead.sum())
         size = float(tables["bytes_written"].sum())
         frames["written"] = pd.DataFrame({"budget": [most], "bytes": [size]})
     result = validate("after", frames, checks)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 
+from evenkeel.quality.budgets import BUDGET_SLACK
 from evenkeel.quality.expectations import Check, expect
 from evenkeel.render.formatting import count_text
 from partitioning.function.function import PartitioningFunction
@@ -211,7 +212,7 @@ def balance_limit(plan: Plan) -> tuple[float, str]:
     """
     aim, budget = plan.max_imbalance, plan.budget
     every = [p.imbalance for p in plan.curve] or [plan.imbalance_before]
-    within = [p.imbalance for p in plan.curve if budget is None or p.bytes <= budget + 0.5]
+    within = [p.imbalance for p in plan.curve if budget is None or p.bytes <= budget + BUDGET_SLACK]
     reachable = min(within) if within else every[0]
     end = f"the curve ends at {min(every):.4f}, the floor is {plan.floor:.4f}"
     if aim is None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from evenkeel.quality.budgets import write_budget
+from evenkeel.quality.budgets import BUDGET_SLACK, write_budget
 from evenkeel.quality.tables_suite import FILE_OVERHEAD
 from evenkeel.registry.files.migration_records import Progress
 from evenkeel.runs.params import throttle_for
@@ -129,8 +129,7 @@ class Throttle:
         written, paid = self._all.state, self._paid[name]
         # If commits so far wrote more than predicted, scale the next prediction by the same ratio.
         size *= max(1.0, self._taken[name] / paid) if paid else 1.0
-        # Half a byte of slack: sums of floats may differ in their last digits.
-        if written + size > self._budget + 0.5:
+        if written + size > self._budget + BUDGET_SLACK:
             raise FenceError(
                 f"{written:,} bytes are written, the next batch takes {size:,.0f}, and the "
                 f"budget is {self._budget:,.0f}",

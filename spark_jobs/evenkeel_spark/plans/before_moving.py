@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from evenkeel.quality.budgets import BUDGET_SLACK
 from evenkeel_spark.plans.approved_plan import Migration
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.membership import table_in_errors
@@ -27,8 +28,7 @@ def check_budget(migration: Migration, weigh: Callable[[], float]) -> None:
         return
     size = weigh()
     say(f"{size:,.0f} bytes to move (planned: {plan.bytes:,.0f}, budget: {plan.budget:,.0f})")
-    # Half a byte of slack: the plan's own sum of floats may differ in its last digits.
-    if size > plan.budget + 0.5:
+    if size > plan.budget + BUDGET_SLACK:
         raise FenceError(
             f"{size:,.0f} bytes are to move by now, the budget is {plan.budget:,.0f} "
             f"(planned: {plan.bytes:,.0f})",

@@ -9,7 +9,7 @@ from datetime import datetime
 
 import numpy as np
 
-from evenkeel.quality.budgets import plan_budget
+from evenkeel.quality.budgets import BUDGET_SLACK, plan_budget
 from evenkeel.runs.timings import pace
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel.table import Table
@@ -132,9 +132,9 @@ def _bytes_there_and_back(
 def _over_budget(spec: TableSpec, size: float, back: float) -> str | None:
     """Return in words by what a decision exceeds the spec's budget; None: it does not."""
     most = plan_budget(spec.budget)
-    if most is None or max(size, back) <= most + 0.5:
+    if most is None or max(size, back) <= most + BUDGET_SLACK:
         return None
-    way = "" if size > most + 0.5 else " to hand it back"
+    way = "" if size > most + BUDGET_SLACK else " to hand it back"
     moves = f"{size if not way else back:,.0f} bytes would move{way}"
     return f"{moves}, the budget is {spec.budget:,}"
 
