@@ -39,17 +39,16 @@ def hold_until(spark: SparkSession, table: Table, day: date, names: Iterable[str
         path = spec.state[name].path
         others = [part.path for other, part in spec.state.items() if other != name]
         ahead = window_commits.newest_end(spark, others)
-        count = commits.windows_count(spark, path, spec.table)
-        seen = commits.newest(spark, path)
-        known = window_commits.find_committed_windows(spark, path, seen.version)
-        _check_known(known, day, name, path, ahead)
-        while known is None or known.back is not None or known.until != day:
-            note(spark, spec, name, day, seen, count)
-            # Without it, a forget has come first and has spent the number: note again.
+        while True:
             count = commits.windows_count(spark, path, spec.table)
             seen = commits.newest(spark, path)
             known = window_commits.find_committed_windows(spark, path, seen.version)
-            _check_known(known, day, name, path, ahead)
+            if known is not None:
+                check_said(known.until, day, name, path, ahead)
+                if known.back is None and known.until == day:
+                    break
+            # A forget may come first and spend the number: then look, and note again.
+            note(spark, spec, name, day, seen, count)
         say(f"{name}: holds all events before {day}")
     forget_later(
         table, window_commits.newest_end(spark, [part.path for part in spec.state.values()])
@@ -95,13 +94,23 @@ def renew(spark: SparkSession, table: Table, now: float) -> str:
         known = window_commits.find_committed_windows(spark, part.path, seen.version)
         if known is None:
             done.append(f"the commits of {name} do not tell which are in")
-        elif (
-            known.commits > RENEW_COMMITS
-            or now - known.moment > RENEW_SHARE * spec.keep * DAY_SECONDS
-        ):
+        elif is_due(known.commits, known.moment, spec.keep, now):
             note(spark, spec, name, known.until, seen, count)
             done.append(f"noted again that {name} has those up to {known.until}")
     return "; ".join(done) or "the commits tell which are in"
+
+
+def is_due(commits_read: int, moment: float, keep: int, now: float) -> bool:
+    """Return whether to note again what a table holds.
+
+    Parameters
+    ----------
+    commits_read : commits that were read to find what is in
+    moment : when the commit that tells it was made, seconds since 1970
+    keep : days, as in the spec
+    now : seconds since 1970
+    """
+    return commits_read > RENEW_COMMITS or now - moment > RENEW_SHARE * keep * DAY_SECONDS
 
 
 def note(
@@ -131,20 +140,7 @@ def note(
         nothing.write.format("delta").mode("append").save(path)
 
 
-def _check_known(
-    known: window_commits.CommittedWindows | None,
-    day: date,
-    name: str,
-    path: str,
-    ahead: date | None,
-) -> None:
-    if known is not None:
-        check_said(known.until, day, name, path, ahead)
-
-
-def check_said(
-    until: date | None, day: date, name: str, path: str, ahead: date | None = None
-) -> None:
+def check_said(until: date | None, day: date, name: str, path: str, ahead: date | None) -> None:
     """Refuse a day that the table's commits gainsay.
 
     Parameters

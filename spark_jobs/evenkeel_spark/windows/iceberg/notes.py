@@ -15,14 +15,7 @@ from evenkeel_spark.tables.membership import table_in_errors
 from evenkeel_spark.windows.iceberg.branches import write_by_branch
 from evenkeel_spark.windows.iceberg.merging import WINDOW_BRANCHES
 from evenkeel_spark.windows.iceberg.snapshots import find_said
-from evenkeel_spark.windows.window_notes import (
-    DAY_SECONDS,
-    RENEW_COMMITS,
-    RENEW_SHARE,
-    check_of,
-    check_said,
-    forget_later,
-)
+from evenkeel_spark.windows.window_notes import check_of, check_said, forget_later, is_due
 from partitioning.errors import FenceError
 
 #: Times that a note is made again because others wrote meanwhile.
@@ -79,8 +72,7 @@ def renew_note(table: Table, name: str, one: IcebergTable, now: float) -> str:
         head = one.head()
         if (known := find_said(one, head)) is None:
             return "the snapshots do not tell which are in"
-        old = now - known.moment > RENEW_SHARE * table.spec.keep * DAY_SECONDS
-        if not old and known.commits <= RENEW_COMMITS:
+        if not is_due(known.commits, known.moment, table.spec.keep, now):
             return "the snapshots tell which are in"
         if _note(one, head, known.until):
             return f"noted again that those up to {known.until} are in"
