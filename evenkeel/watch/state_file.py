@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from evenkeel.registry.epochs import Registry
@@ -38,15 +36,11 @@ def read(registry: Registry) -> WatchState | None:
 
 def write(registry: Registry, watched: WatchState) -> None:
     """Replace the whole file."""
-    registry.files.watch.write(_record(watched))
+    registry.files.watch.write(watch_record(watched))
 
 
-def to_dict(watched: WatchState) -> dict[str, Any]:
-    """Convert to plain JSON values, without the digest over them."""
-    return _record(watched).plain
-
-
-def _record(watched: WatchState) -> WatchStateRecord:
+def watch_record(watched: WatchState) -> WatchStateRecord:
+    """Return what the watch knows as its file has it."""
     done = watched.decided
     return WatchStateRecord(
         format=1,

@@ -13,7 +13,7 @@ from evenkeel.registry.profiles import newest_profile
 from evenkeel.spec.loading import load_spec
 from evenkeel.watch import mitigation, state, state_file
 from evenkeel.watch.state import PendingDecision, WatchState
-from evenkeel.watch.state_file import to_dict
+from evenkeel.watch.state_file import watch_record
 from partitioning.errors import DamagedError, FenceError
 from partitioning.function.function import KeyColumn, PartitioningFunction
 from partitioning.watch.mitigation import Limits, MicroBatch
@@ -54,11 +54,11 @@ def test_it_is_kept_whole(shop: Shop) -> None:
     assert state_file.read(shop.registry) is None
     state_file.write(shop.registry, known)
     again = state_file.read(shop.registry)
-    assert again is not None and to_dict(again) == to_dict(known)
+    assert again is not None and watch_record(again).plain == watch_record(known).plain
     # It goes on as if it had never been away.
-    one, other = (to_dict(folded(shop, w, 1, 400.0)[0]) for w in (known, again))
+    one, other = (watch_record(folded(shop, w, 1, 400.0)[0]).plain for w in (known, again))
     assert one == other
-    for broken in (b"{", b"[]", json.dumps({**to_dict(known), "digest": "x"}).encode()):
+    for broken in (b"{", b"[]", json.dumps({**watch_record(known).plain, "digest": "x"}).encode()):
         shop.registry.store.write(shop.registry.files.watch.name, broken)
         with pytest.raises(DamagedError, match=r"watch\.json"):
             state_file.read(shop.registry)

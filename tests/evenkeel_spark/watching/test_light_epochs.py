@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from evenkeel.pipeline import steps
 from evenkeel.registry.files.migration_records import MigrationRecord, TableMigrated
 from evenkeel.spec.run_params import Params
-from evenkeel.watch.state_file import to_dict
+from evenkeel.watch.state_file import watch_record
 from evenkeel_spark.events.sketch_store import Sketches
 from evenkeel_spark.jobs import learn
 from evenkeel_spark.jobs.apply_window import merge_window
@@ -200,7 +200,7 @@ def test_what_holds_the_watch_back(
     # Both batches count, once.
     assert [b[1].get(hashed(HOT)) for b in live.known.watch.sample.batches] == [200, 200]
     known = replace(live.known, outcome="no new micro-batch")
-    assert not live.look(spark, 3) and to_dict(live.known) == to_dict(known)
+    assert not live.look(spark, 3) and watch_record(live.known).plain == watch_record(known).plain
 
     # Killed as it has decided, and held back when it looks again: nothing of it is left.
     live.batch(4, 4.0)
