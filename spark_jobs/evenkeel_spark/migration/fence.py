@@ -62,9 +62,7 @@ def existing_constraints(spark: SparkSession, migration: Migration, name: str) -
     """
     path = migration.path(name)
     check_ours(spark, migration.table.spec, name)
-    found = {
-        n: sql for n, sql in constraints.of(spark, path).items() if n.startswith(constraints.OURS)
-    }
+    found = constraints.ours(spark, path)
     for constraint, sql in found.items():
         if not any(constraints.same_sql(rule, sql) for rule in migration.rules.get(constraint, [])):
             raise FenceError(

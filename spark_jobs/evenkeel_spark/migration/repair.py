@@ -236,7 +236,7 @@ def _look(
     With `fence: slot` it looks at the rows, too, because the constraint lets some through.
     """
     spec, path = table.spec, table.spec.state[name].path
-    found = {n: s for n, s in constraints.of(spark, path).items() if n.startswith(constraints.OURS)}
+    found = constraints.ours(spark, path)
     wanted = constraints.epoch_name(function.epoch)
     rule = constraints.fence_rule(spec, function)
     if wanted in found and not constraints.same_sql(found[wanted], rule):

@@ -13,12 +13,7 @@ from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.tables.delta.commits import last_plan
 from evenkeel_spark.tables.delta.placement_sql import fence_rule as fence_rule
 from evenkeel_spark.tables.delta.placement_sql import rule as rule
-from evenkeel_spark.tables.delta.state import (
-    CHANNEL,
-    TABLE_PROPERTY,
-    properties,
-    sql_name,
-)
+from evenkeel_spark.tables.delta.state import CHANNEL, TABLE_PROPERTY, properties, sql_name
 from evenkeel_spark.tables.delta.write_session import CONSTRAINT_PREFIX, commit_constraints
 from evenkeel_spark.tables.moving import repair_advice
 from evenkeel_spark.tables.spark_errors import REFUSED, SPARK_ERRORS
@@ -55,9 +50,14 @@ def property_name(constraint: str) -> str:
     return CONSTRAINT_PREFIX + constraint
 
 
+def ours(spark: SparkSession, path: str) -> dict[str, str]:
+    """Return the table's constraints that Evenkeel has made: SQL by name."""
+    return {name: sql for name, sql in of(spark, path).items() if name.startswith(OURS)}
+
+
 def our_constraints(spark: SparkSession, path: str) -> set[str]:
     """Return the names of a table's constraints that Evenkeel has made."""
-    return {name for name in of(spark, path) if name.startswith(OURS)}
+    return set(ours(spark, path))
 
 
 def moving_name(epoch: int, plan: str = "") -> str:
@@ -266,7 +266,7 @@ def _other(
 ) -> str | None:
     """Return the names of a table's constraints; None: `function` is the only one it admits."""
     sql, name = fence_rule(spec, function), epoch_name(function.epoch)
-    found = {n: s for n, s in of(spark, path).items() if n.startswith(OURS)}
+    found = ours(spark, path)
     if set(found) == {name} and same_sql(found[name], sql):
         return None
     return ", ".join(sorted(found)) or "no constraint"

@@ -182,7 +182,7 @@ def check_half_made(
     """
     spec, path = table.spec, table.spec.state[name].path
     found = state.properties(spark, path)
-    ours = {n: s for n, s in constraints.of(spark, path).items() if n.startswith(constraints.OURS)}
+    ours = constraints.ours(spark, path)
     first = ours.pop(constraints.epoch_name(0), None)
     day = commits.day_id(spark, path, spec.table)
     if ours:
