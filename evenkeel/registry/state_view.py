@@ -1,4 +1,4 @@
-"""SQL for readers of state: one row a key, even for split keys."""
+"""SQL of state tables: their names, and one row a key for readers, even for split keys."""
 
 from __future__ import annotations
 

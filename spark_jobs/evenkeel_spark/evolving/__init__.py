@@ -1,1 +1,1 @@
-"""Changes of columns of state tables to what their spec says by now."""
+"""Changes of state tables and their columns to what their spec says by now."""

@@ -1,1 +1,1 @@
-"""The jobs on Iceberg tables of a team: rows move on a branch, which main then follows."""
+"""The jobs on Iceberg tables: rows move on a branch, which main then follows."""

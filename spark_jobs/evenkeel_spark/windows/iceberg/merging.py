@@ -1,7 +1,6 @@
 """Add a folded window to an Iceberg table: write on a branch, audit, and let main follow.
 
-Iceberg lets main follow only a branch that has all of main. So of all windows that have seen one
-snapshot, one is added, and the others look again.
+One of all windows that have seen one snapshot is added, and the others look again.
 """
 
 from __future__ import annotations
