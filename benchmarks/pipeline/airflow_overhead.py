@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from evenkeel.demo.airflow.client import Api
-from evenkeel.demo.replay import ROOT, UP
+from evenkeel.demo.replay import UP
+from evenkeel.local_env import ROOT
 
 SPARK, PLANNING = ("learn", "migrate", "verify"), ("decide", "plan")
 #: Seconds that Airflow may take to start, and a run to end.

@@ -20,8 +20,8 @@ from pyspark.sql import DataFrame, SparkSession
 from evenkeel.spec.loading import load_spec
 from evenkeel.table import Table
 from evenkeel_spark.runtime.session import session
-from evenkeel_spark.tables.delta import constraints, state
-from evenkeel_spark.tables.spark_errors import CONFLICTS, SPARK_ERRORS
+from evenkeel_spark.tables.delta import state
+from evenkeel_spark.tables.spark_errors import CONFLICTS, REFUSED, SPARK_ERRORS
 from partitioning.function.sql import channel_sql, slot_sql
 
 #: Seconds to wait after a refusal, unless a newer epoch is there by then. How-to pages wait longer.
@@ -81,7 +81,7 @@ def commit(spark: SparkSession, table: Table, number: int, rows: int, there: int
         except CONFLICTS:
             conflicts.append(time.time())
         except SPARK_ERRORS as error:
-            if constraints.REFUSED not in str(error):
+            if REFUSED not in str(error):
                 raise
             refusals.append(time.time())
             time.sleep(0 if table.epoch().number > epoch else PAUSE_SECONDS)

@@ -32,7 +32,7 @@ from partitioning.errors import SetupError
 if TYPE_CHECKING:
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
-    from evenkeel.registry.job_error import JobError
+    from evenkeel.registry.files.records import JobError
 
 #: Where Airflow keeps, over the tries of a task, which of them submitted the driver.
 _SUBMITTED_BY = "evenkeel_attempt"

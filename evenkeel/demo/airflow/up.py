@@ -24,9 +24,10 @@ from evenkeel.demo.airflow.client import Api, ApiError
 from evenkeel.demo.airflow.load_tables import create_incomplete_tables, without_a_look
 from evenkeel.demo.airflow.server import Server, free_port, prepare_home, settings
 from evenkeel.demo.progress import View
-from evenkeel.demo.replay import ROOT, UP, airflow_environment, empty_database, folder_lock
+from evenkeel.demo.replay import UP, airflow_environment, empty_database, folder_lock
 from evenkeel.demo.spark_process import SparkProcess
 from evenkeel.demo.table_run import StepFailed
+from evenkeel.local_env import ROOT
 from evenkeel.private_file import write_private
 from evenkeel.spec.catalog import load_catalog, tables_folder
 from evenkeel.table import Table

@@ -15,9 +15,8 @@ from evenkeel.spec.parts import StateColumn, StateTable
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.events.channel_tasks import PLACE, one_task_each
 from evenkeel_spark.events.reader import col
-from evenkeel_spark.tables.delta.constraints import REFUSED
 from evenkeel_spark.tables.delta.state import CHANNEL, SLOT
-from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
+from evenkeel_spark.tables.spark_errors import REFUSED, SPARK_ERRORS
 from partitioning.errors import InputError
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.sql import OURS, channel_sql, quoted, slot_sql

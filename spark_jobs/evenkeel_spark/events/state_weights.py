@@ -12,7 +12,8 @@ from pyspark.sql import functions as F
 
 from evenkeel.registry.state_view import width_sql
 from evenkeel.spec.table_spec import TableSpec
-from evenkeel_spark.events.daily_sketches import HASH, hash_frame
+from evenkeel_spark.events.daily_sketches import hash_frame
+from evenkeel_spark.events.heavy_hitters import HASH
 from evenkeel_spark.tables.delta.preflight import check_tables
 from evenkeel_spark.tables.delta.row_size import RowSize, size_rows
 from evenkeel_spark.tables.delta.state import SLOT, files, read_newest

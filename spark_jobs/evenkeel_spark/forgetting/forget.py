@@ -24,7 +24,7 @@ from evenkeel_spark.runtime.retry import retry_on_conflict
 from evenkeel_spark.tables.delta import commits, constraints, state
 from evenkeel_spark.tables.delta.preflight import check_tables
 from evenkeel_spark.tables.delta.vacuum import days_kept
-from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
+from evenkeel_spark.tables.spark_errors import REFUSED, SPARK_ERRORS
 from partitioning.errors import FenceError
 from partitioning.function.function import KeyColumn
 from partitioning.function.hashing import key_hash, slot_of
@@ -117,7 +117,7 @@ def _neighbours_at_rest(where: str) -> Iterator[None]:
     try:
         yield
     except SPARK_ERRORS as error:
-        if constraints.REFUSED not in str(error):
+        if REFUSED not in str(error):
             raise
         raise FenceError(
             "rows move just now", where, "Let the run end, then forget again"

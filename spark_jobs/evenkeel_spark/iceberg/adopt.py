@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from evenkeel.registry.epochs import TableVersion
+from evenkeel.registry.state_view import slot_column
 from evenkeel.spec.parts import CHANNEL, SLOT
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel.table import Table
@@ -31,7 +32,7 @@ from evenkeel_spark.tables.delta.state import (
     TABLE_PROPERTY,
 )
 from evenkeel_spark.tables.iceberg.checks import check_registry, iceberg_table
-from evenkeel_spark.tables.iceberg.table import BRANCHES, IcebergTable, slot_column
+from evenkeel_spark.tables.iceberg.table import BRANCHES, IcebergTable
 from evenkeel_spark.tables.membership import table_in_errors
 from evenkeel_spark.windows.iceberg.branches import write_by_branch
 from partitioning.errors import FenceError

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from evenkeel.registry.epochs import Registry
+from evenkeel.registry.state_view import slot_column
 from evenkeel.spec.parts import CHANNEL, SLOT
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.crash_point import crash_point
 from evenkeel_spark.tables.delta.placement_sql import misplaced_sql
 from evenkeel_spark.tables.iceberg.commits import once_free
-from evenkeel_spark.tables.iceberg.table import IcebergTable, slot_column
+from evenkeel_spark.tables.iceberg.table import IcebergTable
 from partitioning.errors import FenceError
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.sql import channel_sql, quoted, slot_sql

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from evenkeel.inspect.half_moved import find_half_moved
 from evenkeel.registry.files.migration_records import PlanMark
 from evenkeel.registry.files.run_files import RunFiles
+from evenkeel.registry.state_view import slot_column
 from evenkeel.registry.verdict import PUBLISH, has_started, newest_attempt
 from evenkeel.table import Table
 from evenkeel_spark.iceberg.placing import count_misplaced, name_column, place, slot_name
@@ -22,7 +23,7 @@ from evenkeel_spark.plans.attempts import end_damaged
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.iceberg.checks import adopted_tables
 from evenkeel_spark.tables.iceberg.commits import commits_back
-from evenkeel_spark.tables.iceberg.table import IcebergTable, slot_column
+from evenkeel_spark.tables.iceberg.table import IcebergTable
 from evenkeel_spark.tables.membership import table_in_errors
 from partitioning.errors import DamagedError, EvenkeelError, FenceError, InputError
 

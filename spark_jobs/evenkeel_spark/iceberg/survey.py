@@ -18,8 +18,8 @@ from evenkeel_spark.adoption.obstacles import (
 )
 from evenkeel_spark.adoption.survey import count_rows, evenness_line
 from evenkeel_spark.runtime.command import say
+from evenkeel_spark.tables.comparable import incomparable
 from evenkeel_spark.tables.delta.state import BEFORE_PROPERTY
-from evenkeel_spark.tables.iceberg.checks import incomparable
 from evenkeel_spark.tables.iceberg.table import MAIN, SLOT_NAME, IcebergTable
 from evenkeel_spark.tables.membership import table_in_errors
 from partitioning.errors import EvenkeelError, InputError

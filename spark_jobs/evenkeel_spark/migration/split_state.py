@@ -19,7 +19,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from evenkeel.registry.state_view import check_merges, held_sql, kinds, merged, width_sql
-from evenkeel.spec.table_spec import StateTable, TableSpec
+from evenkeel.spec.parts import StateTable
+from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.events.aggregate import exact
 from evenkeel_spark.tables.delta.placement_sql import belongs_sql, of_keys_sql
 from evenkeel_spark.tables.delta.row_size import WIDTH

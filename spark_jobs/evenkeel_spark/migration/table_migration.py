@@ -28,10 +28,10 @@ from evenkeel_spark.migration.throttle import Throttle
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.crash_point import crash_point
 from evenkeel_spark.runtime.retry import retry_on_conflict
-from evenkeel_spark.tables.delta import commits, constraints, state
+from evenkeel_spark.tables.delta import commits, state
 from evenkeel_spark.tables.delta.commits import WriteResult, undisturbed
 from evenkeel_spark.tables.moving import repair_advice
-from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
+from evenkeel_spark.tables.spark_errors import REFUSED, SPARK_ERRORS
 from partitioning.errors import FenceError
 from partitioning.function.sql import channel_sql
 from partitioning.planning.batches import Stops
@@ -187,7 +187,7 @@ class TableMigration(TableLock):
                     check_nothing_lost(self.spark, spec, self.name)
                 row = run_move(own, statement, self.path, self.where)
         except SPARK_ERRORS as error:
-            if constraints.REFUSED not in str(error):
+            if REFUSED not in str(error):
                 raise
             what = "has got another constraint since this migration last looked"
             raise FenceError(

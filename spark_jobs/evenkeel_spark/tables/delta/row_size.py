@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
 from evenkeel.registry.state_view import wide_columns, width_sql
-from evenkeel.spec.table_spec import StateTable
+from evenkeel.spec.parts import StateTable
 from evenkeel_spark.tables.delta import state
 from evenkeel_spark.tables.delta.commits import READERS
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
 
-from evenkeel.registry.state_view import COLUMNS_PROPERTY, iceberg_name
+from evenkeel.registry.state_view import COLUMNS_PROPERTY, iceberg_name, slot_column
 from evenkeel.spec.parts import CHANNEL
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.tables.column_inputs import check_made_of
@@ -17,7 +17,7 @@ from evenkeel_spark.tables.delta.state import (
     SLOTS_PROPERTY,
     TABLE_PROPERTY,
 )
-from evenkeel_spark.tables.iceberg.table import IcebergTable, slot_column
+from evenkeel_spark.tables.iceberg.table import IcebergTable
 from evenkeel_spark.tables.membership import check_members, table_in_errors
 from evenkeel_spark.tables.moving import repair_advice
 from partitioning.errors import InputError, UnderWayError

@@ -16,8 +16,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from evenkeel.registry.state_view import iceberg_name
-from evenkeel.registry.state_view import slot_column as slot_column
+from evenkeel.registry.state_view import iceberg_name, slot_column
 from evenkeel.spec.parts import CHANNEL, SLOT
 from evenkeel_spark.tables.delta.state import properties_sql
 from evenkeel_spark.tables.delta.write_session import active_session, own_session

@@ -23,7 +23,8 @@ from evenkeel.demo.airflow import up
 from evenkeel.demo.airflow.client import Api, ApiError
 from evenkeel.demo.airflow.load_tables import incomplete, without_a_look
 from evenkeel.demo.airflow.server import Server, free_port, prepare_home
-from evenkeel.demo.replay import ROOT, folder_lock
+from evenkeel.demo.replay import folder_lock
+from evenkeel.local_env import ROOT
 from evenkeel.table import open_table
 from partitioning.errors import InputError
 from tests.support.worlds.shop import Shop
