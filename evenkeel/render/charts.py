@@ -14,6 +14,7 @@ from evenkeel.render.vega import (
     BEFORE,
     BOTTOM,
     FAIR,
+    GLYPH,
     INK,
     LEFT,
     PAPER,
@@ -30,8 +31,6 @@ NARROW = 350
 #: because bars would be too thin to see.
 MAX_BARS = {WIDE: 64, NARROW: 24}
 LOADS = "Load of each channel before and after, against its fair share"
-# Width of one character of a label, in pixels, rounded up.
-_GLYPH = 7
 
 
 def loads_svg(
@@ -97,7 +96,7 @@ def _bar_rows(
 
 def _bars(rows: list[Spec], text: list[str], width: int, *, linked: bool) -> str:
     """Draw two bars a channel, with a mark at its fair share; `text` is below each."""
-    longest = max(map(len, text)) * _GLYPH
+    longest = max(map(len, text)) * GLYPH
     flat = longest + 6 < (width - LEFT) / len(rows)
     x = {
         "field": "channel",
@@ -130,7 +129,7 @@ def _bars(rows: list[Spec], text: list[str], width: int, *, linked: bool) -> str
             "transform": [{"filter": "datum.fair > 0"}],
         },
     ]
-    if step > 5 * _GLYPH:
+    if step > 5 * GLYPH:
         # Each dark bar carries its number where there is room for it. A pale bar may be behind the
         # number, or the line of the fair share: an edge of paper keeps it readable.
         number = {"field": "number", "type": "nominal"}

@@ -10,6 +10,7 @@ from evenkeel.render.vega import (
     AFTER,
     BOTTOM,
     FAIR,
+    GLYPH,
     INK,
     LEFT,
     MUTED,
@@ -22,9 +23,6 @@ from evenkeel.render.vega import (
     text_mark,
     thin,
 )
-
-# Width of one character of a label, in pixels, rounded up.
-_GLYPH = 7
 
 
 def curve_svg(
@@ -148,7 +146,7 @@ def _point_label(
     # must stay above the curve at the label's far end, if the curve reaches that far.
     side, gap, over = "left", 8.0, chosen[1]
     if chosen[0] > most / 2:
-        far = chosen[0] - (len(text) * _GLYPH + 12) / across
+        far = chosen[0] - (len(text) * GLYPH + 12) / across
         left = [i for b, i in curve if b <= far]
         side, gap, over = "right", 4.0 if left else -8.0, max([*left[-1:], chosen[1]])
     place = max(down(over) - 12, 4)

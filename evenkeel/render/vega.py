@@ -24,6 +24,8 @@ MAX_DOTS = 40
 LEFT, BOTTOM, TOP = 46, 40, 12
 #: Least distance between two labels, in pixels.
 LABEL_GAP = 15
+#: Width of one character of a label, in pixels, rounded up.
+GLYPH = 7
 
 # Vega needs real colours, and the page has CSS variables. Each colour here stands for one variable
 # and must be used for nothing else.

@@ -31,7 +31,8 @@ MIN_TABLES = 1
 SECONDS = 0.3
 #: The same for tables that were never read: it is enough for a thousand of them on a local disk.
 FIRST_SECONDS = 2.0
-_NEVER = datetime.min.replace(tzinfo=UTC)
+#: Before any moment: when something happened that never has.
+NEVER = datetime.min.replace(tzinfo=UTC)
 _MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d)[-:](\d\d)[-:](\d\d)")
 
 
@@ -132,7 +133,7 @@ class Statuses:
 
 
 def _read(row: TableRow | None) -> datetime:
-    return _NEVER if row is None or row.read is None else row.read
+    return NEVER if row is None or row.read is None else row.read
 
 
 def _since(row: TableRow, before: TableRow | None) -> TableRow:

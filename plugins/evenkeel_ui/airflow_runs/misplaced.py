@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import chain
 
 from airflow.models.dagrun import DagRun
@@ -15,11 +15,10 @@ from sqlalchemy.orm import Session
 from evenkeel.quality.data_docs import Page
 from evenkeel_ui.access import PAGED, REPAIR, ROLL_BACK
 from evenkeel_ui.airflow_runs.triage import MOVERS, RunRow, dry_run
-from evenkeel_ui.statuses import TableRow
+from evenkeel_ui.statuses import NEVER, TableRow
 
 #: (DAG, run) -> error line of a failed run.
 Errors = Mapping[tuple[str, str], str | None]
-_NEVER = datetime.min.replace(tzinfo=UTC)
 #: Tasks that move rows, and the states of one that has not started.
 _MOVE = ("migrate", "roll_back", "repair", "adopt", "release")
 _IDLE = {None, "scheduled", "queued", "skipped", "upstream_failed", "removed"}
@@ -58,7 +57,7 @@ def evidence(
     why = "the newest failed run found rows that its epoch does not put there"
     checks = [gate for gate in gates if gate.suite == "after"]
     found = [
-        Misplaced(table, why, r.ended or r.started or _NEVER)
+        Misplaced(table, why, r.ended or r.started or NEVER)
         for r in suspect_runs(rows, checks)
         if f"{REPAIR}{table}" in (errors.get((r.dag, r.run)) or "")
     ]
@@ -95,14 +94,14 @@ def suspect_runs(rows: Iterable[RunRow], gates: Iterable[Page]) -> list[RunRow]:
 
     A run that moved all back is none of them, nor one before the newest check that passed.
     """
-    passed = max((g.when for g in gates if g.suite == "after" and g.passed), default=_NEVER)
+    passed = max((g.when for g in gates if g.suite == "after" and g.passed), default=NEVER)
     return [
         r
         for r in rows
         if r.state == "failed"
         and r.dag.startswith(MOVERS)
         and r.tasks.get("roll_back") != "success"
-        and (r.ended or r.started or _NEVER) > passed
+        and (r.ended or r.started or NEVER) > passed
     ]
 
 
@@ -112,7 +111,7 @@ def misplaced(session: Session, found: Iterable[Misplaced]) -> dict[str, Misplac
     recovered = _recovered(session, {m.table for m in found})
     held: dict[str, Misplaced] = {}
     for one in found:
-        if one.since > recovered.get(one.table, _NEVER):
+        if one.since > recovered.get(one.table, NEVER):
             held.setdefault(one.table, one)
     return held
 
@@ -139,5 +138,5 @@ def _recovered(session: Session, tables: Iterable[str]) -> dict[str, datetime]:
     last: dict[str, datetime] = {}
     for dag, end in ends:
         table = whole.get(dag) or undone[dag]
-        last[table] = max(end or _NEVER, last.get(table, _NEVER))
+        last[table] = max(end or NEVER, last.get(table, NEVER))
     return last

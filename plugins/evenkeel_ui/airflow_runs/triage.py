@@ -28,6 +28,7 @@ from evenkeel_ui.access import (
 from evenkeel_ui.airflow_runs.runs import ENDED, ORDER, AirflowRun
 from evenkeel_ui.airflow_runs.windows import failed_windows
 from evenkeel_ui.airflow_versions import WAITING
+from evenkeel_ui.statuses import NEVER
 
 #: Kinds of runs that move state: while one goes on, no other can start.
 MOVERS = (*PAGED, REPAIR, ADOPT, RELEASE)
@@ -259,7 +260,7 @@ def pressing(session: Session, rows: list[RunRow]) -> list[RunRow]:
     history = {
         (r.dag, r.run)
         for r in failed
-        if r.dag.startswith(MOVERS) and moved.get(r.table, _NEVER) > (r.ended or _NEVER)
+        if r.dag.startswith(MOVERS) and moved.get(r.table, NEVER) > (r.ended or NEVER)
     }
     now = {(r.dag, r.run) for r in failed} - history
     return [r for r in rows if r.goes_on or (r.dag, r.run) in now]
@@ -292,8 +293,5 @@ def _newest_moves(session: Session, tables: list[str]) -> dict[str, datetime]:
     found: dict[str, datetime] = {}
     for dag, started, asked in session.execute(query) if dags else ():
         if started is not None and not (asked or {}).get("dry_run"):
-            found[dags[dag]] = max(started, found.get(dags[dag], _NEVER))
+            found[dags[dag]] = max(started, found.get(dags[dag], NEVER))
     return found
-
-
-_NEVER = datetime.min.replace(tzinfo=UTC)

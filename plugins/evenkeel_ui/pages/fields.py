@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from typing import Any
 
-from fastapi import Request
+from fastapi import HTTPException, Request
 
 from evenkeel.render.formatting import read_bytes
 from evenkeel.spec.run_params import Params
@@ -24,6 +24,12 @@ async def fields(request: Request) -> dict[str, str]:
     values = {n: value if isinstance(value, str) else "a file" for n, value in given.items()}
     request.state.asked = {n: v for n, v in values.items() if n not in ("csrf", "sure")}
     return values
+
+
+def check_known(names: Set[str], allowed: Set[str]) -> None:
+    """Refuse a form that sends other fields than the allowed ones."""
+    if others := sorted(names - allowed):
+        raise HTTPException(422, f"Unknown fields: {', '.join(map(repr, others))}.")
 
 
 def read_form(

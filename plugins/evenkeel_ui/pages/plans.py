@@ -34,6 +34,7 @@ from evenkeel_ui.access import (
 )
 from evenkeel_ui.airflow_runs import runs, stuck, triage
 from evenkeel_ui.airflow_runs.task_error import error_line, why_no_error
+from evenkeel_ui.pages.fields import check_known
 from evenkeel_ui.web import document, page, sort
 from partitioning.errors import EvenkeelError
 from partitioning.planning.plan import Plan
@@ -158,8 +159,7 @@ def answer(
     dag = known.dag if known else f"{REBALANCE}{found.spec.table}"
     require(user, "PUT", dag, DagAccessEntity.HITL_DETAIL)
     own_form(request, user, csrf)
-    if others := sorted(names - ANSWER):
-        raise HTTPException(422, f"Unknown fields: {', '.join(map(repr, others))}.")
+    check_known(names, ANSWER)
     if known is None or known.asked is None:
         raise HTTPException(
             409, "This run is not waiting for approval: it was answered, or has ended."

@@ -34,7 +34,7 @@ from evenkeel_ui.access import (
 )
 from evenkeel_ui.airflow_runs import runs, stuck
 from evenkeel_ui.airflow_versions import clear_tasks
-from evenkeel_ui.pages.fields import SAID
+from evenkeel_ui.pages.fields import SAID, check_known
 from evenkeel_ui.pages.plans import sent
 
 router = APIRouter(prefix="/tables/{table}", tags=["recovery"])
@@ -60,7 +60,7 @@ def recover(
     right = DagAccessEntity.RUN if decision == "stop" else DagAccessEntity.TASK_INSTANCE
     require(user, "PUT", dag, right)
     own_form(request, user, csrf)
-    _known(names, {"csrf", "decision"})
+    check_known(names, {"csrf", "decision"})
     if decision not in DECISIONS:
         raise HTTPException(422, f"decision: allowed are {', '.join(DECISIONS)}.")
     with stuck.one_press(session, found.spec.table):
@@ -103,7 +103,7 @@ def repair(
 ) -> RedirectResponse:
     """Start the DAG that brings the state tables to the current epoch; back to the table's page."""
     table = found.spec.table
-    _known(names, {"csrf", "dry_run"})
+    check_known(names, {"csrf", "dry_run"})
     if dry_run not in SAID:
         raise HTTPException(422, f"dry_run: allowed are {', '.join(filter(None, SAID))}.")
     # A half-moved table is what a repair is for.
@@ -113,11 +113,6 @@ def repair(
         asked = {"dry_run": True} if SAID[dry_run] else {}
         runs.start(session, request, user, f"{REPAIR}{table}", asked)
     return RedirectResponse(f"{request.url.path.removesuffix('/repair')}#runs", 303)
-
-
-def _known(names: set[str], allowed: set[str]) -> None:
-    if others := sorted(names - allowed):
-        raise HTTPException(422, f"Unknown fields: {', '.join(map(repr, others))}.")
 
 
 def _stop(session: Session, user: BaseUser, run: runs.AirflowRun) -> None:

@@ -16,7 +16,7 @@ from partitioning.function.sql import array_sql
 #: Bytes of a table that one task writes, before the next task shares its channel. Less: more tasks
 #: at once, and files that the job maintain joins again at its next run.
 TASK_BYTES = 1 << 29
-#: Bytes of a file, at most: those up to which maintain writes files.
+#: Bytes of a file, at most: maintain's OPTIMIZE writes files up to this size (Delta's own default).
 FILE_BYTES = 1 << 30
 _TASK = "_evenkeel_task"
 

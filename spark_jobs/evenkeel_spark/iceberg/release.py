@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from evenkeel.registry.files.records import ReleaseRecord
 from evenkeel.spec.parts import CHANNEL, SLOT
 from evenkeel.table import Table
-from evenkeel_spark.adoption.release import check_not_kept, made_by_us
+from evenkeel_spark.adoption.release import OUR_PROPERTIES, check_not_kept, made_by_us
 from evenkeel_spark.iceberg.adopt import UPDATES_WELL
 from evenkeel_spark.iceberg.placing import slot_name
 from evenkeel_spark.runtime.command import say
@@ -22,8 +22,6 @@ from evenkeel_spark.tables.membership import table_in_errors
 from evenkeel_spark.tables.moving import check_no_run_moves
 from partitioning.errors import InputError
 from partitioning.function.sql import quoted
-
-PROPERTIES_PREFIX = "evenkeel."
 
 
 def release(
@@ -84,7 +82,7 @@ def _has_ours(table: IcebergTable, drop_columns: bool) -> bool:
     # BEFORE_PROPERTY stays for as long as one of the columns does.
     left = CHANNEL in table.schema().names
     found = (n for n in table.properties() if n != BEFORE_PROPERTY or not left)
-    properties = any(name.startswith(PROPERTIES_PREFIX) for name in found)
+    properties = any(name.startswith(OUR_PROPERTIES) for name in found)
     kept = BEFORE_PROPERTY in table.properties()
     return properties or (drop_columns and kept and table.epoch() is not None)
 
@@ -127,7 +125,7 @@ def _release(name: str, table: IcebergTable, drop_columns: bool) -> None:
     ours = {n: v for n, v in kept.items() if properties.get(n) == UPDATES_WELL.get(n)}
     back = {n: v for n, v in ours.items() if v is not None}
     gone = [n for n, v in ours.items() if v is None and n in properties]
-    gone += [n for n in properties if n.startswith(PROPERTIES_PREFIX) and n != TABLE_PROPERTY]
+    gone += [n for n in properties if n.startswith(OUR_PROPERTIES) and n != TABLE_PROPERTY]
     # A later adoption, or release, finds that the columns are ours.
     if stays := CHANNEL in table.schema().names and BEFORE_PROPERTY in properties:
         gone = [n for n in gone if n != BEFORE_PROPERTY]

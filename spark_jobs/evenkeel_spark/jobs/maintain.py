@@ -22,6 +22,7 @@ from evenkeel.registry.pruning import prune
 from evenkeel.spec.parts import StateTable
 from evenkeel.table import Table
 from evenkeel_spark.adoption.before import note_changes
+from evenkeel_spark.adoption.row_tasks import FILE_BYTES
 from evenkeel_spark.forgetting.forget import forget
 from evenkeel_spark.iceberg import maintain as iceberg_maintain
 from evenkeel_spark.runtime.command import parser, run_job, say
@@ -38,8 +39,6 @@ from partitioning.function.sql import quoted, string_sql
 #: Part of a channel's rows that are deleted, above which its files are rewritten. Higher: fewer
 #: rewrites, and reads that skip more hidden rows.
 DELETED_SHARE = 0.1
-#: Bytes of a full file: OPTIMIZE writes files up to this size (Delta's own default).
-FILE_BYTES = 1 << 30
 #: Age in hours above which an unfinished file is of a killed write, and is removed.
 TORN_HOURS = 24
 #: Seconds by which this machine's clock may be ahead of a store's while files are removed.

@@ -19,6 +19,7 @@ from evenkeel_spark.events.aggregate import exact
 from evenkeel_spark.migration.move_predicate import run_move
 from evenkeel_spark.migration.split_state import (
     BY_HAND,
+    MAX_LISTED_KEYS,
     PartialMerge,
     check_holds,
     check_nothing_lost,
@@ -40,8 +41,6 @@ from partitioning.moves.partial_rows import settled_sql
 #: Constraint of a table under repair. It admits what the function admits, and is added without a
 #: look at the rows. Its presence alone stops migrate, roll_back and windows.
 REPAIRING = f"{constraints.OURS}repairing"
-#: Most keys with several rows that are listed by hash. With more, the MERGE covers all keys.
-MAX_LISTED_KEYS = 10_000
 
 
 @dataclass(frozen=True, eq=False)

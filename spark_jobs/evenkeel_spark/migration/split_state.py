@@ -37,6 +37,9 @@ BY_HAND = (
     "Find the key's rows in the state table by SELECT; correct or delete the wrong one by UPDATE "
     "or DELETE, which the table's constraint admits; then run this again"
 )
+#: Most keys with several rows to list by hash when these are merged. With more, the SQL covers all
+#: keys.
+MAX_LISTED_KEYS = 10_000
 #: Column of a row that has yet to move: whether moving it writes a row.
 WRITTEN = "_written"
 #: Columns of a merged row: whether it is there afterwards, and whether it replaces several rows. An

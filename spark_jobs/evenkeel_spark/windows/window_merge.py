@@ -11,7 +11,7 @@ from evenkeel.registry.state_view import COLUMNS_PROPERTY, joined
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.events.aggregate import exact, merged_sql, of_table
 from evenkeel_spark.events.reader import col
-from evenkeel_spark.migration.split_state import PartialMerge, check_nothing_lost
+from evenkeel_spark.migration.split_state import MAX_LISTED_KEYS, PartialMerge, check_nothing_lost
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.column_inputs import kept_inputs, made_of, same_inputs
 from evenkeel_spark.tables.declared_columns import check_none_added, declared
@@ -31,8 +31,6 @@ _SPLIT, _OWNERS = "_evenkeel_split", "_evenkeel_owners"
 _KEY_ROWS = "_evenkeel_rows"
 #: Error text of a MERGE that would add the window to each of several rows.
 _SEVERAL = "evenkeel: a key has several rows on one channel"
-#: Most keys to list by hash when their rows are merged. With more, the SQL covers all keys.
-MAX_MERGED_KEYS = 10_000
 
 
 class SeveralRowsError(FenceError):
@@ -165,7 +163,7 @@ def gather(spark: SparkSession, spec: TableSpec, name: str, function: Partitioni
     keys = _keys(spark, spec, name, function)
     if not len(keys):
         return
-    shared = keys if len(keys) <= MAX_MERGED_KEYS else None
+    shared = keys if len(keys) <= MAX_LISTED_KEYS else None
     version = state.table_version(spark, path)
     constraints.check_unchanged(spark, spec, path, function)
     with (
@@ -205,10 +203,10 @@ def _several(
 def _keys(
     spark: SparkSession, spec: TableSpec, name: str, function: PartitioningFunction
 ) -> Hashes:
-    """List keys that have several rows on one channel, at most one more than MAX_MERGED_KEYS."""
+    """List keys that have several rows on one channel, at most one more than MAX_LISTED_KEYS."""
     by = ", ".join([state.SLOT, *(quoted(c) for c in spec.key)])
     found = spark.sql(
         f"SELECT DISTINCT {hash_sql(function.key)} FROM {state.sql_name(spec.state[name].path)} "
-        f"GROUP BY {by}, {state.CHANNEL} HAVING count(1) > 1 LIMIT {MAX_MERGED_KEYS + 1}"
+        f"GROUP BY {by}, {state.CHANNEL} HAVING count(1) > 1 LIMIT {MAX_LISTED_KEYS + 1}"
     )
     return np.sort(np.array([row[0] for row in found.collect()], dtype=np.int64))
