@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from evenkeel.registry.state_view import COLUMNS_PROPERTY
 from evenkeel.table import Table
-from evenkeel_spark.tables.delta import constraints, state
+from evenkeel_spark.events.reader import check_key
+from evenkeel_spark.runtime.retry import retry_on_conflict
+from evenkeel_spark.tables.column_inputs import INPUTS_PROPERTY, check_made_of, inputs_text
+from evenkeel_spark.tables.delta import commits, constraints, state
 from evenkeel_spark.tables.delta.preflight import check_tables
 from evenkeel_spark.windows import applied_windows, window_commits
 from evenkeel_spark.windows.window_commits import Days
-from evenkeel_spark.windows.window_inputs import check_events
 from partitioning.function.function import PartitioningFunction
 
 
@@ -35,8 +39,26 @@ class DeltaWindows:
     def check_events(
         self, names: Iterable[str], events: DataFrame, function: PartitioningFunction
     ) -> None:
-        """Refuse an input that tables were not made of."""
-        check_events(self.spark, self.table.spec, names, events, function)
+        """Refuse an input that tables were not made of, and note it in tables of earlier versions.
+
+        Raises
+        ------
+        InputError : the key has other types; or a state column was made of another column
+        """
+        spec, types = self.table.spec, dict(events.dtypes)
+        check_key(events, spec, function.key)
+
+        def once(name: str, path: str) -> None:
+            found = state.properties(self.spark, path)
+            check_made_of(spec, name, found, types)
+            if INPUTS_PROPERTY not in found and COLUMNS_PROPERTY in found:
+                noted = state.properties_sql({INPUTS_PROPERTY: inputs_text(spec, name, types)})
+                with commits.our_commit(self.spark, None, None, {"step": "evolve"}) as own:
+                    own.sql(f"ALTER TABLE {state.sql_name(path)} SET TBLPROPERTIES {noted}")
+
+        for name in names:
+            path = spec.state[name].path
+            retry_on_conflict(self.spark, partial(once, name, path), f"{name} ({path})")
 
     def schema(self, name: str) -> StructType:
         """Return the columns of a table."""
