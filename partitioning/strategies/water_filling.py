@@ -134,11 +134,10 @@ class Router(ABC):
     """
 
     def __init__(self, hashes: Hashes, channels: Sequence[Channel], *, batch: int = BATCH) -> None:
-        check_channels(channels)
+        self.capacities = check_channels(channels)
         if batch < 1:
             raise InputError(f"{batch} tuples a batch", "batch", "Give at least 1")
         self.hashes = hashes
-        self.capacities = np.array([c.capacity for c in channels], dtype=np.float64)
         self.open = np.flatnonzero(self.capacities)
         self.batch = batch
         self.levels: Floats = np.zeros(len(channels))

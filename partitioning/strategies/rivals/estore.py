@@ -48,8 +48,7 @@ def estore(
     InputError : unusable channels, or a previous function with another S
     """
     check_slots(profile, previous)
-    check_channels(channels)
-    capacities = np.array([c.capacity for c in channels], dtype=np.float64)
+    capacities = check_channels(channels)
     open_ = np.flatnonzero(capacities)
     placed = first_placement(profile, None if previous is None else previous.unsplit, capacities)
     fair = float(profile.load.sum()) * capacities / capacities.sum()
