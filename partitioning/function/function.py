@@ -278,8 +278,8 @@ def successor(
     )
 
 
-def check_channels(channels: Sequence[Channel]) -> npt.NDArray[np.float64]:
-    """Return the capacities, float64 (N,); refuse no channels, equal names, unusable capacities."""
+def check_channels(channels: Sequence[Channel]) -> None:
+    """Refuse an empty list, a repeated name, or capacities that are not finite, or all zero."""
     if not channels:
         raise InputError("there must be at least 1 channel", fix="Name one")
     if len({c.name for c in channels}) != len(channels):
@@ -290,7 +290,6 @@ def check_channels(channels: Sequence[Channel]) -> npt.NDArray[np.float64]:
             "capacities must be finite, not negative, and not all 0",
             fix="Give each open channel a capacity above 0, such as 1",
         )
-    return capacities
 
 
 def numbered_channels(count: int) -> tuple[Channel, ...]:

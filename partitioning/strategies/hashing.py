@@ -44,7 +44,8 @@ def uniform(
     InputError : unusable channels, or a previous function with another S
     """
     check_slots(profile, previous)
-    capacities = check_channels(channels)
+    check_channels(channels)
+    capacities = np.array([c.capacity for c in channels], dtype=np.float64)
     slots = in_turn(profile.slots, capacities)
     return successor(profile.key, previous, channels, slots, "uniform")
 
@@ -119,9 +120,10 @@ def ring_slots(
 
     Points belong to a channel's number, not its name, so that a new name moves nothing.
     """
-    capacities = check_channels(channels)
+    check_channels(channels)
     if points < 1:
         raise InputError(f"{points} points make no ring", "points", "Give at least 1")
+    capacities = np.array([c.capacity for c in channels], dtype=np.float64)
     unit = capacities[capacities > 0][0]
     # A tiny unit would make a ring without end; of even channels this changes nothing.
     most = max(MOST_POINTS, points * len(capacities))

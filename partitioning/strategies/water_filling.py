@@ -134,10 +134,11 @@ class Router(ABC):
     """
 
     def __init__(self, hashes: Hashes, channels: Sequence[Channel], *, batch: int = BATCH) -> None:
-        self.capacities = check_channels(channels)
+        check_channels(channels)
         if batch < 1:
             raise InputError(f"{batch} tuples a batch", "batch", "Give at least 1")
         self.hashes = hashes
+        self.capacities = np.array([c.capacity for c in channels], dtype=np.float64)
         self.open = np.flatnonzero(self.capacities)
         self.batch = batch
         self.levels: Floats = np.zeros(len(channels))

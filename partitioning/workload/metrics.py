@@ -77,18 +77,6 @@ def moved_shares(
     return np.where(stays > 1 - 1e-12, 0.0, 1 - stays)
 
 
-def stranded(at: npt.NDArray[np.int32], capacities: Floats) -> npt.NDArray[np.bool_]:
-    """Return which items are on channels that are closed, or gone, bool (n,).
-
-    Parameters
-    ----------
-    at : int32 (n,): channel of each item; N and more: gone
-    capacities : float64 (N,), in any unit; 0: closed
-    """
-    last = len(capacities) - 1
-    return (at > last) | (capacities[np.minimum(at, last)] == 0)
-
-
 def channel_loads(function: PartitioningFunction, profile: Profile) -> Floats:
     """Return the load of each channel, shape (N,), in the profile's unit of load."""
     return channel_sums(function, profile, profile.load, profile.heavy_load)

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from partitioning.workload.metrics import stranded
 from partitioning.workload.profile import Floats
 
 Ints = npt.NDArray[np.int32]
@@ -139,7 +138,7 @@ def evacuate(start: Ints, load: Floats, fair: Floats, tail: Ints) -> Ints:
     int32 (n,)
     """
     at = start.copy()
-    gone = stranded(start, fair)
+    gone = (start >= len(fair)) | (fair[np.minimum(start, len(fair) - 1)] == 0)
     if not gone.any():
         return at
     kept = np.flatnonzero(~gone)

@@ -195,13 +195,13 @@ def problem_of(
     >>> round(float(problem.load.sum()), 6)
     1.0
     """
-    capacities = check_channels(channels)
+    check_channels(channels)
     check_slots(profile, previous)
     put = dict(pinned)
     profile = profile.listing(np.array([*put, *excluded], dtype=np.int64))
     if previous is None:
         # Keys that nobody has seen come by slot, so that each channel needs its part of the slots.
-        slots = in_turn(profile.slots, capacities)
+        slots = in_turn(profile.slots, np.array([c.capacity for c in channels], dtype=np.float64))
         keys = slots[profile.heavy_slots]
     else:
         profile = profile.listing(np.union1d(previous.explicit_keys, previous.split.keys))
@@ -217,6 +217,7 @@ def problem_of(
     wanted = sorted(set(resources), key=lambda r: (r != "L", r))
     load = every[wanted[0]]
     tail = np.concatenate([np.arange(profile.slots, dtype=np.int32), profile.heavy_slots])
+    capacities = np.array([c.capacity for c in channels], dtype=np.float64)
     start = evacuate(now, load, capacities, tail)
     for h, channel in pinned:
         start[profile.slots + int(np.searchsorted(profile.heavy, h))] = channel

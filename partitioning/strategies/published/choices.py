@@ -106,7 +106,8 @@ def _chosen(
     head: float = HEAD_SHARE,
 ) -> PartitioningFunction:
     check_slots(profile, previous)
-    capacities = check_channels(channels)
+    check_channels(channels)
+    capacities = np.array([c.capacity for c in channels], dtype=np.float64)
     open_ = np.flatnonzero(capacities)
     total = float(profile.load.sum())
     listed = np.flatnonzero(profile.heavy_load > 0)

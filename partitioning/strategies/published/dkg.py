@@ -111,7 +111,8 @@ def oapx(
     Source: section 5, "O-apx".
     """
     check_slots(profile, previous)
-    capacities = check_channels(channels)
+    check_channels(channels)
+    capacities = np.array([c.capacity for c in channels], dtype=np.float64)
     tail = profile.tail(profile.load, profile.heavy_load)
     at = schedule(np.concatenate([profile.heavy_load, tail]), capacities)
     placed = zip(profile.heavy.tolist(), at[: len(profile.heavy)].tolist(), strict=True)
@@ -127,7 +128,8 @@ def sia(
     Source: section 5, "Single Instance Allocation".
     """
     check_slots(profile, previous)
-    first = int(np.flatnonzero(check_channels(channels))[0])
+    check_channels(channels)
+    first = next(i for i, c in enumerate(channels) if c.capacity)
     return successor(profile.key, previous, channels, np.full(profile.slots, first), "sia")
 
 
@@ -145,8 +147,9 @@ def universal(
     Source: section 5, "Universal".
     """
     check_slots(profile, previous)
-    open_ = np.flatnonzero(check_channels(channels))
+    check_channels(channels)
     _check_seed(seed)
+    open_ = np.flatnonzero([c.capacity for c in channels])
     slots = open_[_hashed(profile.slots, seed) % len(open_)]
     return successor(profile.key, previous, channels, slots, "universal", {"seed": seed})
 
@@ -168,12 +171,13 @@ def _built(
     Or leave bucket i on open channel i, unseen by the schedule.
     """
     check_slots(profile, previous)
-    capacities = check_channels(channels)
+    check_channels(channels)
     if not 0 < theta <= 1:
         raise InputError(f"expected more than 0 and at most 1, got {theta}", "theta", IN_RANGE)
     if mu < 1:
         raise InputError(f"{mu} buckets a channel", "mu", "Give at least 1")
     _check_seed(seed)
+    capacities = np.array([c.capacity for c in channels], dtype=np.float64)
     buckets = int(np.count_nonzero(capacities)) * mu
     bucket = _hashed(profile.slots, seed) % buckets
 

@@ -154,7 +154,8 @@ def _split(
 ) -> PartitioningFunction:
     """Place light keys by `uniform`, and hot ones, largest first, among `owners` by `spread`."""
     check_slots(profile, previous)
-    capacities = check_channels(channels)
+    check_channels(channels)
+    capacities = np.array([c.capacity for c in channels], dtype=np.float64)
     open_, width = np.flatnonzero(capacities), np.where(capacities > 0, capacities, 1.0)
     slots = in_turn(profile.slots, capacities)
     total = float(profile.load.sum())

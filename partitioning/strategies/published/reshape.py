@@ -190,10 +190,11 @@ def _mitigated(
 ) -> PartitioningFunction:
     """Run one iteration: each skewed channel and its helper come to the same load over capacity."""
     check_slots(profile, previous)
-    capacities = check_channels(channels)
+    check_channels(channels)
     for option in ("eta", "tau"):
         if not options[option] >= 0:
             raise InputError(f"{options[option]} is below 0", option, "Give 0 or more")
+    capacities = np.array([c.capacity for c in channels], dtype=np.float64)
     placed = first_placement(profile, previous, capacities)
     levels = np.divide(placed.loads, capacities, out=np.full(len(capacities), np.inf),
                        where=capacities > 0)  # fmt: skip

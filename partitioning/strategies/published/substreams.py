@@ -24,7 +24,6 @@ from partitioning.function.function import Channel, PartitioningFunction, check_
 from partitioning.strategies.hashing import check_slots, in_turn
 from partitioning.strategies.published.covariance import split_by_covariance
 from partitioning.strategies.published.dkg import PRIME, Ints, draw_hash, two_universal
-from partitioning.workload.metrics import stranded
 from partitioning.workload.profile import Floats, Profile, sums_by
 
 #: Groups of keys that the strategies place. More: more even, and more work. 100 as in the paper.
@@ -221,7 +220,7 @@ def _task(
     paired: int | None = None,
 ) -> _Task:
     check_slots(profile, previous)
-    capacities = check_channels(channels)
+    check_channels(channels)
     if count < 1:
         raise InputError(f"{count} substreams", "substreams", "Give at least 1")
     if paired is not None and count > paired:
@@ -231,6 +230,7 @@ def _task(
     if count > most:
         why = f"Give at most {most:,}: a substream is of whole slots, of which there are "
         raise InputError(f"{count:,} substreams", "substreams", f"{why}{profile.slots:,}")
+    capacities = np.array([c.capacity for c in channels], dtype=np.float64)
     fair = capacities / capacities.sum() * (float(profile.load.sum()) or 1.0)
     of = np.arange(profile.slots) % count
     loads = sums_by(of, profile.load, count)
@@ -242,7 +242,8 @@ def _task(
     slots = np.bincount(where, minlength=count * width).reshape(count, width)
     order = np.lexsort((-slots, -load), axis=1)
     at = order[:, 0].astype(np.int32)
-    return _Task(loads, np.where(stranded(at, fair), -1, at).astype(np.int32), fair, of)
+    closed = (at >= len(fair)) | (fair[np.minimum(at, len(fair) - 1)] == 0)
+    return _Task(loads, np.where(closed, -1, at).astype(np.int32), fair, of)
 
 
 def _matched(sets: Ints, before: Ints, task: _Task) -> Ints:

@@ -48,7 +48,8 @@ def estore(
     InputError : unusable channels, or a previous function with another S
     """
     check_slots(profile, previous)
-    capacities = check_channels(channels)
+    check_channels(channels)
+    capacities = np.array([c.capacity for c in channels], dtype=np.float64)
     open_ = np.flatnonzero(capacities)
     placed = first_placement(profile, None if previous is None else previous.unsplit, capacities)
     fair = float(profile.load.sum()) * capacities / capacities.sum()

@@ -58,9 +58,10 @@ def kip(
     InputError : unusable channels or options, or a previous function with another S
     """
     check_slots(profile, previous)
-    capacities = check_channels(channels)
+    check_channels(channels)
     if not (excess > 0 and math.isfinite(excess)):
         raise InputError(f"expected more than 0, finite, got {excess}", "excess", IN_RANGE)
+    capacities = np.array([c.capacity for c in channels], dtype=np.float64)
     if previous is None:
         slots = in_turn(profile.slots, capacities)
         where = slots[profile.heavy_slots]

@@ -29,7 +29,6 @@ import numpy.typing as npt
 from partitioning.errors import IN_RANGE, InputError
 from partitioning.function.function import Channel, PartitioningFunction, check_channels, successor
 from partitioning.strategies.hashing import check_slots, ring_slots
-from partitioning.workload.metrics import stranded
 from partitioning.workload.profile import Floats, Profile, sums_by
 
 Ints = npt.NDArray[np.int32]
@@ -93,10 +92,11 @@ def mixed(
     InputError : unusable channels or options, or a previous function with another S
     """
     check_slots(profile, previous)
-    capacities = check_channels(channels)
+    check_channels(channels)
     for name, value in (("theta", theta), ("table", table), ("beta", beta)):
         if not 0 <= value < math.inf:
             raise InputError(f"expected 0 or more, finite, got {value}", name, IN_RANGE)
+    capacities = np.array([c.capacity for c in channels], dtype=np.float64)
     slots = ring_slots(profile.slots, channels)
     keys = _Keys(
         profile.heavy_load,
@@ -107,7 +107,8 @@ def mixed(
     homes, at = slots[profile.heavy_slots], slots[profile.heavy_slots]
     if previous is not None:
         at = previous.unsplit.lookup_hashes(profile.heavy)
-        at = np.where(stranded(at, capacities), homes, at)
+        gone = (at >= len(channels)) | (capacities[np.minimum(at, len(channels) - 1)] == 0)
+        at = np.where(gone, homes, at)
     at = _rounds(keys, profile.heavy_bytes, homes, at, int(table * np.count_nonzero(capacities)))
     return successor(
         profile.key,

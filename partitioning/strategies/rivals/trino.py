@@ -59,13 +59,14 @@ def trino(
     2
     """
     check_slots(profile, previous)
-    capacities = check_channels(channels)
+    check_channels(channels)
     if not 0 < skewness < 1:
         raise InputError(
             f"expected more than 0 and less than 1, got {skewness}", "skewness", IN_RANGE
         )
     if not 0 <= least < np.inf:
         raise InputError(f"expected 0 or more, finite, got {least}", "least", IN_RANGE)
+    capacities = np.array([c.capacity for c in channels], dtype=np.float64)
     placed = first_placement(profile, previous, capacities)
     _scale(placed, capacities, skewness, least * placed.loads.sum() / np.count_nonzero(capacities))
     return successor(

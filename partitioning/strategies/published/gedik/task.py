@@ -17,7 +17,6 @@ from partitioning.function.function import Channel, PartitioningFunction
 from partitioning.function.hashing import Hashes
 from partitioning.strategies.hashing import check_slots, ring_slots
 from partitioning.strategies.published.gedik.resources import RESOURCES, delta, theta
-from partitioning.workload.metrics import stranded
 from partitioning.workload.profile import Floats, Profile
 
 Ints = npt.NDArray[np.int32]
@@ -132,7 +131,8 @@ def gedik_task(
         old, migrates = hashed, False
     else:
         old, migrates = previous.lookup_hashes(profile.heavy), True
-        old = np.where(stranded(old, capacities), -1, old).astype(np.int32)
+        gone = (old >= len(capacities)) | (capacities[np.minimum(old, len(capacities) - 1)] == 0)
+        old = np.where(gone, -1, old).astype(np.int32)
     state = RESOURCES[resources[0]](share) * migrates
     before = np.isin(profile.heavy, previous.explicit_keys if previous else [])
     order = np.flatnonzero(tracked)
