@@ -12,7 +12,8 @@ class SlidingLossyCounting:
     """The last W to 1.5 W rows: three counters over tumbling windows (Fig. 2).
 
     A counter lives for 1.5 W rows, W of them to fill and W/2 in use; they begin W/2 apart, so one
-    is always in use: the oldest. Until W rows have come it has all there were.
+    is always in use: the oldest. Until W rows have come it has all there were. Parts of a stream
+    that are counted apart are one by `LossyCounting.merged` of their counters in use.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """Sketches of a stream: the keys that carry most of it, in little memory, within a bound.
 
-Each takes batches of key hashes and their load, and gives a `partitioning.workload.profile.Sketch`,
-as exact counting does.
+Each takes batches of key hashes and their load, is merged with others of its kind, and gives a
+`partitioning.workload.profile.Sketch`, as exact counting does.
 """
 
 from partitioning.workload.sketches.key_counter import KeyCounter

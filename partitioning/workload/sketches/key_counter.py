@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Self
 
 import numpy as np
 
@@ -48,6 +49,30 @@ class KeyCounter(ABC):
     @abstractmethod
     def _add(self, keys: Hashes, load: Floats) -> None:
         """Take in the exact load of a batch's keys (distinct, ascending)."""
+
+    @abstractmethod
+    def _take(self, other: Self) -> None:
+        """Take in what another of one epsilon has counted, and its total; not its rows."""
+
+    @classmethod
+    def merged(cls, sketches: Sequence[Self]) -> Self:
+        """Merge several into one for all their streams together.
+
+        Raises
+        ------
+        InputError : none, or of different epsilons
+        """
+        if len({s.epsilon for s in sketches}) != 1:
+            raise InputError(
+                "sketches of one epsilon can be merged, and of no other",
+                "epsilon",
+                "Make all with one epsilon",
+            )
+        result = cls(sketches[0].epsilon)
+        for sketch in sketches:
+            result.rows += sketch.rows
+            result._take(sketch)
+        return result
 
     def update(self, hashes: Hashes, load: Floats | None = None) -> None:
         """Take in a batch: int64 (n,), in any order, and the load of each row; None: 1."""

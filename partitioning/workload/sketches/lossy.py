@@ -7,6 +7,8 @@ section 4.1.2.
 
 from __future__ import annotations
 
+from typing import Self
+
 import numpy as np
 
 from partitioning.function.hashing import Hashes
@@ -33,8 +35,20 @@ class LossyCounting(KeyCounter):
 
     def _add(self, keys: Hashes, load: Floats) -> None:
         before = float(np.floor(self.epsilon * (self.total - load.sum())))
+        self._join(keys, load, np.full(len(keys), before), before)
+
+    def _join(self, keys: Hashes, load: Floats, errors: Floats, before: float) -> None:
+        """Add counts whose errors include what the keys can have had here before."""
         both = union(self.keys, keys)
         counts = counts_of(self.keys, self.counts, both) + counts_of(keys, load, both)
-        errors = counts_of(self.keys, self.errors, both, before)
+        own = counts_of(self.keys, self.errors, both, np.nan)
+        new = counts_of(keys, errors, both, np.nan)
+        errors = np.where(np.isnan(own), new, np.where(np.isnan(new), own, own + new - before))
         kept = counts + errors > self.missed
         self.keys, self.counts, self.errors = both[kept], counts[kept], errors[kept]
+
+    def _take(self, other: Self) -> None:
+        before = self.missed
+        self.errors = self.errors + other.missed
+        self.total += other.total
+        self._join(other.keys, other.counts, before + other.errors, before + other.missed)

@@ -1,4 +1,4 @@
-"""Space Saving: at most 1/epsilon counters over all of a stream.
+"""Space Saving: at most 1/epsilon counters over all of a stream, mergeable.
 
 A. Metwally, D. Agrawal, A. El Abbadi, "Efficient computation of frequent and top-k elements in
 data streams", ICDT 2005; P. Agarwal et al., "Mergeable summaries", PODS 2012.
@@ -7,6 +7,7 @@ data streams", ICDT 2005; P. Agarwal et al., "Mergeable summaries", PODS 2012.
 from __future__ import annotations
 
 import math
+from typing import Self
 
 import numpy as np
 
@@ -45,3 +46,8 @@ class SpaceSaving(KeyCounter):
             counts -= lowered
             both, counts = both[counts > 0], counts[counts > 0]
         self.keys, self.counts = both, counts
+
+    def _take(self, other: Self) -> None:
+        self.total += other.total
+        self._missed += other._missed
+        self._add(other.keys, other.counts)

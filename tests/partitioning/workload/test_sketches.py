@@ -1,10 +1,11 @@
-"""Sketches keep their word: no heavy key missed, no count off by over the bound."""
+"""Sketches keep their word, merged or not: no heavy key missed, no count off by over the bound."""
 
 from collections import Counter
 
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from partitioning.errors import InputError
 from partitioning.workload.profile import merge, sums_by
@@ -18,6 +19,20 @@ KINDS = [SpaceSaving, LossyCounting]
 @given(epsilon=epsilons, parts=batches)
 def test_counts_are_within_the_bound(kind, epsilon, parts):
     holds(fed(kind, epsilon, parts), Counter(k for part in parts for k in part))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(epsilon=epsilons, streams=st.lists(batches, min_size=1, max_size=4))
+def test_merging_keeps_the_bound(kind, epsilon, streams):
+    sketches = [fed(kind, epsilon, parts) for parts in streams]
+    truth = Counter(k for parts in streams for part in parts for k in part)
+    holds(kind.merged(sketches), truth)
+    middle = len(sketches) // 2
+    groups = [g for g in (sketches[:middle], sketches[middle:]) if g]
+    grouped = kind.merged([kind.merged(g) for g in groups])
+    holds(grouped, truth)
+    grouped.update(np.array([3, 3, 40], dtype=np.int64))
+    holds(grouped, truth + Counter([3, 3, 40]))
 
 
 @given(epsilons, batches)
@@ -52,3 +67,7 @@ def test_what_cannot_be_is_refused(kind):
     for epsilon in (0, 1, -0.1, float("nan")):
         with pytest.raises(InputError, match="epsilon"):
             kind(epsilon)
+    with pytest.raises(InputError, match="one epsilon"):
+        kind.merged([kind(0.1), kind(0.2)])
+    with pytest.raises(InputError, match="one epsilon"):
+        kind.merged([])
