@@ -159,7 +159,7 @@ def test_a_version_that_the_log_does_not_reach_is_named(spark, ready: World, mon
             ready.table.state("totals", 0, spark)
     # Any other error stays what it is.
     shutil.rmtree(path)
-    with pytest.raises((Py4JJavaError, PySparkException), match="does not exist"):
+    with pytest.raises((Py4JJavaError, PySparkException), match="is not a Delta table"):
         ready.table.state("totals", 0, spark)
 
 

@@ -43,6 +43,11 @@ WHERE_WE_LOSE = {
     "CPU seconds of the slowest task over the mean, beside other work": row(
         "skew", "the same: CPU seconds, slowest task over mean", LOST
     ),
+    "a key that turns hot in a stream: seconds of the slowest task over the mean": Place(
+        "skew",
+        rf"\| the same: rows and seconds from onset on[^\n]* in rows, {NUMBER} in seconds"
+        r"(?s:.*?)in rows and (?P<aim>[\d.]+) in seconds\. By hashing",
+    ),
     "a join of Iceberg tables, on an idle machine, over `bucket`": row(
         "skew", "the same: time over that by `bucket", rf"[^|\n]*; {NUMBER} in one pair on an idle"
     ),
@@ -109,7 +114,7 @@ IN_SHORT = {
     "bytes written for a byte moved": row("moving", "migrate, 10% of slots: bytes", NUMBER),
     "faults that lost something": row("moving", "200 faults", rf"{NUMBER} of (?P<base>200) "),
     "CPU seconds to plan": Place(
-        "frontier", rf"\| 1M items x 100 channels[^|\n]*\| (?P<base>\d+) s \| {NUMBER} s"
+        "frontier", rf"\| 1M items x 10 channels[^|\n]*\| (?P<base>\d+) s \| {NUMBER} s"
     ),
     "time to learn the newest day of 28": row("routing", "learn's newest day", NUMBER),
 }
