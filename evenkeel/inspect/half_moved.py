@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from evenkeel.registry.epochs import Registry
-from evenkeel.registry.files.migration_records import Progress
+from evenkeel.registry.files.migration_records import PlanMark, Progress
 from evenkeel.registry.files.records import MovingMark
 from evenkeel.registry.files.run_files import RunFiles
 from evenkeel.registry.pruning import readable_plan
@@ -138,7 +138,9 @@ def _end_back(run: RunFiles, digest: str) -> None:
         mark(run, digest, number, done=True)
         withdraw(run, digest)
     else:
-        # Nobody can publish it without its plan, and no row of it has moved any more.
+        # No row of it has moved any more. Its plan may be there yet, and a cleared job publish it.
+        with suppress(FileExistsError):
+            run.withdrawn(digest).create(PlanMark(digest=digest))
         run.migration.remove()
 
 

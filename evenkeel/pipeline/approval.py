@@ -91,7 +91,7 @@ def ask(spec_path: str, run_id: str, digest: str) -> None:
     check_rests(registry, run)
     _check_question(run, digest)
     if read_plan(run).digest != digest:
-        raise _made_again(run)
+        raise _another(run)
     run.approval.remove()
     run.question.write(Question(digest=digest))
 
@@ -118,15 +118,15 @@ def record(
     if asked:
         _check_question(run, plan.digest)
     elif approved and not _passes(spec, plan):
-        raise _made_again(run)
+        raise _another(run)
     run.approval.write(Approval(approved=approved, by=by, when=when, digest=plan.digest))
 
 
-def _made_again(run: RunFiles) -> FenceError:
+def _another(run: RunFiles) -> FenceError:
     return FenceError(
-        "its plan was made again while the one before was weighed",
+        "its plan, or the limit of the spec, is another one since the plan was weighed",
         run.url,
-        "Nothing has moved: clear approve, which weighs the plan that is there now",
+        "Nothing is decided: clear approve. If it says the same, start a new run",
     )
 
 

@@ -26,6 +26,8 @@ TOO_OLD = {
 }
 #: Part of Iceberg's message for a snapshot that has expired.
 EXPIRED = "Cannot find snapshot"
+#: What Spark shows for a property with a word such as url, token or password in it, `hourly` too.
+REDACTED = "*********(redacted)"
 _CONSTRAINT = "delta.constraints."
 #: In the summary of an Iceberg move's snapshot: the epoch that it leads to.
 EPOCH_SUMMARY, STEP_SUMMARY = "evenkeel.epoch", "evenkeel.step"
@@ -190,8 +192,12 @@ def _version(spark: SparkSession, path: str, epoch: int) -> int:
 
 def table_properties(spark: SparkSession, path: str) -> dict[str, str]:
     """Return the properties of a Delta table."""
-    found = spark.sql(f"SHOW TBLPROPERTIES {sql_name(path)}").collect()
-    return {row["key"]: row["value"] for row in found}
+    rows = spark.sql(f"SHOW TBLPROPERTIES {sql_name(path)}").collect()
+    found = {row["key"]: row["value"] for row in rows}
+    if REDACTED in found.values():
+        (told,) = spark.sql(f"DESCRIBE DETAIL {sql_name(path)}").select("properties").collect()
+        found |= told["properties"]
+    return found
 
 
 def constraint_names(properties: Iterable[str]) -> set[str]:

@@ -21,11 +21,6 @@ if TYPE_CHECKING:
 
 #: Table property with the merge of each state column, as JSON.
 COLUMNS_PROPERTY = "evenkeel.columns"
-#: Advice where the columns of a spec are not those of the table.
-COLUMNS_REMEDY = (
-    "Set it back; or run `evenkeel evolve`, which changes the tables (--dry-run: says what it "
-    "would do)"
-)
 
 
 def check_merges(name: str, table: StateTable, properties: Mapping[str, str]) -> None:
@@ -48,7 +43,8 @@ def check_merges(name: str, table: StateTable, properties: Mapping[str, str]) ->
             raise InputError(
                 f"column {column!r} was made by merge {was}, the spec says {asked.merge}",
                 f"{name} ({table.path})",
-                COLUMNS_REMEDY,
+                "Set it back. For another merge, add a column of a new name, and drop this one by "
+                "`evenkeel evolve`",
             )
 
 

@@ -27,7 +27,8 @@ from evenkeel.spec.table_spec import MAX_CHANNELS, TableSpec
 from partitioning.errors import EvenkeelError, InputError, SetupError
 from partitioning.function.function import DEFAULT_SLOTS
 
-#: Folder of the specs, for a table given by its name. Default: ./tables. `load_tables` has none.
+#: Folder of the specs, for a table given by its name. Default: ./tables. `load_tables` takes
+#: its argument, this, or `[evenkeel] tables`.
 TABLES_VARIABLE = "EVENKEEL_TABLES"
 #: Tags that pydantic adds to the place of an error for fields with several forms.
 _FORMS = (("list",), ("number",), ("auto",), ("text",), ("mapping",))

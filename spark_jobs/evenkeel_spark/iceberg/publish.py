@@ -49,6 +49,7 @@ def publish(spark: SparkSession, migration: Migration) -> Epoch:
         return run.verify.read().tables
 
     def land() -> dict[str, int]:
+        check_newest_attempt(migration)
         claim_epoch(table.registry.files, migration.after.epoch, plan.digest)
         crash_point("claimed")
         return _follow(migration, tables)

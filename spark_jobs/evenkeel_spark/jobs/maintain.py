@@ -41,8 +41,9 @@ from partitioning.function.sql import quoted, string_sql
 DELETED_SHARE = 0.1
 #: Age in hours above which an unfinished file is of a killed write, and is removed.
 TORN_HOURS = 24
-#: Seconds by which this machine's clock may be ahead of a store's while files are removed.
-CLOCK_SLACK = 3600
+#: Hours by which this machine's clock may be ahead of a store's while files are removed: the store
+#: may give the time of another zone. Higher: files of a write that takes long may look old.
+CLOCK_SLACK = 12
 #: Terms of a predicate in one OPTIMIZE. More: a longer statement to parse; fewer: more commits.
 TERMS = 200
 #: Settings to sort by slot as finely as possible. Delta's defaults spread rows randomly in a file.
@@ -178,10 +179,12 @@ def _rewrite(spark: SparkSession, path: str) -> str:
 
 
 def _vacuum(spark: SparkSession, path: str) -> str:
-    if (ahead := clock_lead(spark, path)) > CLOCK_SLACK:
+    if (ahead := clock_lead(spark, path)) is None:
+        return "none: the store does not say when a file was written"
+    if (hours := ahead / 3600) > CLOCK_SLACK:
         return (
-            f"none: this machine's clock is {ahead / 3600:,.0f} hours ahead of the store's, so "
-            "files of a write that is under way would look old. Set it right"
+            f"none: this machine's clock is {hours:,.0f} hours ahead of the store's, so files of a "
+            "write that is under way would look old. Set it right"
         )
     torn = f"{remove_torn(spark, path, TORN_HOURS)} torn commits"
     if (until := held_until(spark, path)) is not None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from evenkeel_spark.tables.delta import commits, state
 from evenkeel_spark.tables.delta.placement_sql import of_keys_sql
 from partitioning.errors import DamagedError
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.hashing import Hashes, slot_of
-from partitioning.function.sql import channel_sql
+from partitioning.function.sql import channel_sql, quoted
 
 #: Most slots that an UPDATE's condition lists one by one. Parquet skips row groups without them
 #: (`spark.sql.parquet.pushdown.inFilterThreshold`, see session.py), and Spark hashes no other rows.
@@ -84,26 +86,39 @@ def run_move(own: SparkSession, statement: str, path: str, where: str) -> Row | 
     """Run a statement that moves rows, and return its result; an UPDATE is to keep all columns.
 
     Delta resolves the columns of an UPDATE, then begins its transaction. An append with mergeSchema
-    may add a column between the two: the UPDATE writes its rows without that column. For a MERGE
+    may add a column or a field between the two: the UPDATE writes its rows without it. For a MERGE
     Delta looks itself.
 
     Raises
     ------
     DamagedError : names the columns, and the version that has their values
     """
-    version, known = state.table_version(own, path), state.schema(own, path).fieldNames()
+    version, known = state.table_version(own, path), _kinds(state.schema(own, path))
     row = own.sql(statement).first()
-    if set(state.schema(own, path).fieldNames()) <= set(known):
+    if _kinds(state.schema(own, path)) == known:
         return row
     made = commits.history_since(own, path, version)
-    ours = [c.version for c in made if c.meta and c.operation == "UPDATE"]
-    there = state.read_version(own, path, ours[-1]).columns if ours else known
-    if lost := [column for column in there if column not in known]:
+    if not (ours := [c.version for c in made if c.meta and c.operation == "UPDATE"]):
+        return row
+    before, after = (state.read_version(own, path, v) for v in (ours[-1] - 1, ours[-1]))
+    came = [name for name, kind in after.dtypes if known.get(name) != kind]
+    if lost := [name for name in came if _size(before, name) > _size(after, name)]:
         raise DamagedError(
             f"column {', '.join(map(repr, lost))} came in as version {ours[-1]} began to move rows:"
-            " these rows may have null there",
+            " values of it are lost in these rows",
             where,
             f"Look for rows that have a value in {state.sql_name(path)} VERSION AS OF "
             f"{ours[-1] - 1} and null now, set it again, then run this again",
         )
     return row
+
+
+def _kinds(schema: StructType) -> dict[str, str]:
+    return {field.name: field.dataType.simpleString() for field in schema}
+
+
+def _size(rows: DataFrame, column: str) -> int:
+    """Return the length of a column's values as JSON, which leaves nulls out at any depth."""
+    text = F.length(F.to_json(F.struct(F.col(quoted(column)))))
+    (found,) = rows.agg(F.sum(text)).collect()
+    return int(found[0] or 0)

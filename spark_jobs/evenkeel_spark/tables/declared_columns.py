@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping
 
-from evenkeel.registry.state_view import COLUMNS_PROPERTY, COLUMNS_REMEDY, check_merges
+from evenkeel.registry.state_view import COLUMNS_PROPERTY, check_merges
 from evenkeel.spec.parts import StateTable
 from partitioning.errors import InputError
 
@@ -13,6 +13,10 @@ from partitioning.errors import InputError
 ADDING_PROPERTY = "evenkeel.adding"
 #: Property of each adopted table: rows a key, as in the spec.
 ROWS_PROPERTY = "evenkeel.rows"
+_FIX = (
+    "Set it back; or run `evenkeel evolve`, which changes the tables (--dry-run: says what it "
+    "would do)"
+)
 
 
 def declared(state: StateTable) -> str:
@@ -101,11 +105,11 @@ def check_columns(
                 f"there is no state column {column!r}, which the spec makes by {asked.merge}; "
                 f"it was made with {', '.join(made)}",
                 where,
-                COLUMNS_REMEDY,
+                _FIX,
             )
     if kept is not None and (gone := [c for c in made if c not in state.columns]):
         raise InputError(
             f"column {gone[0]!r} was made by merge {made[gone[0]]}, the spec has no such column",
             where,
-            COLUMNS_REMEDY,
+            _FIX,
         )

@@ -68,9 +68,9 @@ def test_a_plan_that_is_made_again_meanwhile_is_neither_asked_about_nor_passed(s
     # Somebody clears `plan` while `approve` runs.
     shop.learn("r", one_heavy(9.0))
     assert shop.plan() != first
-    with pytest.raises(FenceError, match="made again.*clear approve"):
+    with pytest.raises(FenceError, match="another one since.*clear approve"):
         approval.ask(shop.spec, "r", first)
-    with pytest.raises(FenceError, match="made again.*clear approve"):
+    with pytest.raises(FenceError, match="another one since.*clear approve"):
         approval.record(shop.spec, "r", True, "the spec's limit", moment)
     assert run.question.find() is None and run.approval.find() is None
     approval.record(shop.spec, "r", False, "op", moment)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from evenkeel.registry.files.migration_records import PlanMark
 from evenkeel_spark.iceberg import migrate, verify
 from partitioning.errors import FenceError
 from tests.support.iceberg.stages import Case, Stages, meanwhile
@@ -180,14 +181,18 @@ def test_main_that_was_rolled_back_since_the_plan_needs_another_plan(
 
 @pytest.mark.parametrize(
     ("stage", "job", "step", "calls"),
-    [("planned", migrate, "move", 2), ("migrated", verify, "_stale", 4)],
+    [
+        ("planned", migrate, "move", 2),
+        ("migrated", verify, "measure_branch", 2),
+        ("migrated", verify, "_stale", 4),
+    ],
 )
 def test_a_job_that_wakes_after_a_rollback_leaves_no_record(
     stages: Stages, monkeypatch: pytest.MonkeyPatch, stage: str, job: Any, step: str, calls: int
 ) -> None:
     """The run may have another plan by then, and a late job would write over its record."""
     case, reached, left = stages.go(stage), getattr(job, step), [*range(calls)]
-    names = ["migration.json", "verify.json"]
+    names = ["migration.json", "gate_tables.json", "verify.json"]
 
     def then(*arguments: Any) -> Any:
         found = reached(*arguments)
@@ -203,3 +208,15 @@ def test_a_job_that_wakes_after_a_rollback_leaves_no_record(
         case.migrate() if job is migrate else case.verify()
     run = stages.anew().world.table.registry.run("r1")
     assert [name for name in names if run.exists(name)] == []
+
+
+def test_a_plan_that_is_withdrawn_as_it_claims_its_epoch_moves_no_table(stages: Stages) -> None:
+    case = stages.go("migrated")
+    run, digest = case.migration("r1").run, case.migration("r1").plan.digest
+    heads = case.heads()
+    with (
+        meanwhile("claimed", lambda: run.withdrawn(digest).create(PlanMark(digest=digest))),
+        pytest.raises(FenceError, match="its plan was withdrawn"),
+    ):
+        case.verify()
+    assert stages.anew().heads() == heads

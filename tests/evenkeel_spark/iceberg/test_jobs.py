@@ -140,3 +140,13 @@ def test_limits_on_commits_are_refused(lake: SparkSession, jobs: World) -> None:
     assert learn.main(["--spec", jobs.spec_path, "--run", "r1"]) == 0
     with pytest.raises(InputError, match="is for Delta tables"):
         steps.decide(jobs.spec_path, "r1", Params(force=True, batch=1000))
+
+
+def test_a_property_that_spark_hides_is_read(lake: SparkSession, team: World) -> None:
+    """A state column may be called `hourly`, which has the word url in it."""
+    table = IcebergTable(lake, "lake.db.orders")
+    before = table.properties()
+    table.set_properties({"evenkeel.columns": '{"hourly": "sum"}'})
+    found = table.properties()
+    assert found["evenkeel.columns"] == '{"hourly": "sum"}'
+    assert found["format-version"] == before["format-version"]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.functions import lit
+from pyspark.sql.functions import expr
 
 from evenkeel_spark.migration.move_predicate import moved_sql, run_move, slot_ranges
 from evenkeel_spark.tables.delta import commits, state
@@ -26,6 +27,8 @@ from tests.support.placed import (
 )
 
 pytestmark = pytest.mark.spark
+#: Rows that have the value that came.
+KEPT = {"size": "size = 'kept'", "odd": "odd.b = 2"}
 
 
 def test_conditions_name_what_need_not_be_read() -> None:
@@ -58,45 +61,80 @@ def test_ranges_hold_every_slot(slots: list[int], most: int, ranges: list[tuple[
     assert slot_ranges(np.array(slots), most) == ranges
 
 
-def append_with_column(spark: SparkSession, home: Placed, column: str) -> None:
-    """A writer whose rows have one more column."""
+def append_with(spark: SparkSession, home: Placed, column: str, sql: str) -> None:
+    """A writer whose row has one more column, or a field."""
     rows = state_rows(spark, home.table.registry.current().function, {"late": 1})
-    wider = rows.withColumn(column, lit("kept")).write.format("delta").mode("append")
+    wider = rows.withColumn(column, expr(sql)).write.format("delta").mode("append")
     wider.option("mergeSchema", True).save(home.path())
 
 
+@pytest.fixture
+def between(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[Callable[[], None], str], None]:
+    """Let somebody else do something between the analysis of an UPDATE and its transaction.
+
+    Or before the analysis, or after the UPDATE.
+    """
+    java, plain = cast(Any, spark)._jvm.org.apache.spark.sql, SparkSession.sql
+
+    def interrupt(what: Callable[[], None], when: str) -> None:
+        def interrupted(own: SparkSession, statement: str) -> DataFrame:
+            if not statement.startswith("UPDATE"):
+                return plain(own, statement)
+            session = own._jsparkSession.sessionState()
+            if when == "before":
+                what()
+            mode = java.execution.CommandExecutionMode.ALL()
+            ready = session.executePlan(session.sqlParser().parsePlan(statement), mode)
+            ready.analyzed()
+            if when == "between":
+                what()
+            done = java.classic.Dataset.ofRows(own._jsparkSession, ready.commandExecuted())
+            if when == "after":
+                what()
+            return DataFrame(done, own)
+
+        monkeypatch.setattr(SparkSession, "sql", interrupted)
+
+    return interrupt
+
+
+@pytest.mark.parametrize(
+    ("when", "column", "sql"),
+    [
+        ("between", "size", "'kept'"),
+        ("between", "odd", "named_struct('a', 1, 'b', 2)"),
+        ("before", "size", "'kept'"),
+        ("after", "size", "'kept'"),
+        ("between", "size", ""),
+    ],
+    ids=["column", "field", "before", "after", "no value"],
+)
 def test_an_update_that_did_not_know_a_column_is_told(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, between: Any, when: str, column: str, sql: str
 ) -> None:
-    home, java = placed(spark, tmp_path), cast(Any, spark)._jvm.org.apache.spark.sql
+    home = placed(spark, tmp_path)
     path, name = home.path(), state.sql_name(home.path())
-    plain = SparkSession.sql
+    append_with(spark, home, "odd", "named_struct('a', 1)")
 
-    def interrupted(own: SparkSession, statement: str) -> DataFrame:
-        """Run a statement before whose transaction another writer adds a column."""
-        made = own._jsparkSession.sessionState()
-        mode = java.execution.CommandExecutionMode.ALL()
-        ready = made.executePlan(made.sqlParser().parsePlan(statement), mode)
-        ready.analyzed()
-        append_with_column(spark, home, "size")
-        done = java.classic.Dataset.ofRows(own._jsparkSession, ready.commandExecuted())
-        return DataFrame(done, own)
+    def other() -> None:
+        if sql:
+            append_with(spark, home, column, sql)
+        else:
+            spark.sql(f"ALTER TABLE {name} ADD COLUMNS ({column} STRING)")
 
+    between(other, when)
     update = f"UPDATE {name} SET channel = channel WHERE visits > 0"
-    meta = {"digest": "d", "run": "r"}
-    monkeypatch.setattr(SparkSession, "sql", interrupted)
-    with (
-        commits.our_commit(spark, "a", 1, meta) as own,
-        pytest.raises(DamagedError, match="column 'size' came in as version") as found,
-    ):
-        run_move(own, update, path, "here")
-    monkeypatch.setattr(SparkSession, "sql", plain)
-    version = int(re.findall(r"AS OF (\d+)", str(found.value))[0])
-    kept = state.read_version(spark, path, version).where("size = 'kept'").count()
-    assert (kept, state.read_newest(spark, path)[0].where("size = 'kept'").count()) == (1, 0)
-
-    # A column that came before the statement, or after it, is kept.
-    append_with_column(spark, home, "colour")
-    with commits.our_commit(spark, "a", 2, meta) as own:
-        assert run_move(own, update, path, "here") is not None
-    assert state.read_newest(spark, path)[0].where("colour = 'kept'").count() == 1
+    with commits.our_commit(spark, "a", 1, {"digest": "d", "run": "r"}) as own:
+        if when == "between" and sql:
+            told = f"column '{column}' came in as version .* values of it are lost"
+            with pytest.raises(DamagedError, match=told) as found:
+                run_move(own, update, path, "here")
+            version = int(re.findall(r"AS OF (\d+)", str(found.value))[0])
+            kept = state.read_version(spark, path, version).where(KEPT[column]).count()
+            assert (kept, state.read_newest(spark, path)[0].where(KEPT[column]).count()) == (1, 0)
+        else:
+            assert run_move(own, update, path, "here") is not None
+            left = state.read_newest(spark, path)[0].where(KEPT[column]).count()
+            assert left == bool(sql)

@@ -80,10 +80,10 @@ def check_writable(spark: SparkSession, path: str) -> None:
         raise _store_error("written", path, error) from error
 
 
-def clock_lead(spark: SparkSession, path: str) -> float:
+def clock_lead(spark: SparkSession, path: str) -> float | None:
     """Return the seconds by which this machine's clock is ahead of the clock of a folder's store.
 
-    A local disk has this machine's clock.
+    A local disk has this machine's clock. None: the store gives files no time.
     """
     files, where = _files(spark, path, f"evenkeel-probe-{uuid.uuid4().hex}")
     try:
@@ -93,7 +93,7 @@ def clock_lead(spark: SparkSession, path: str) -> float:
         files.delete(where, False)
     except JAVA_ERRORS as error:
         raise _store_error("written", path, error) from error
-    return before - float(made)
+    return before - float(made) if made > 0 else None
 
 
 def occupied(spark: SparkSession, path: str) -> bool:

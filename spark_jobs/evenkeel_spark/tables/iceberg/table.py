@@ -1,8 +1,7 @@
 """One Iceberg table: its snapshots, branches, columns and properties.
 
-All is SQL of Iceberg's Spark extensions, but for one commit of the schema: SQL gives a column no
-default. Another program may have committed meanwhile, and Spark caches tables. So each look begins
-with `refresh`.
+All is SQL of Iceberg's Spark extensions, but for one commit of the schema and hidden properties.
+SQL gives a column no default. Others may commit meanwhile, so each look begins with `refresh`.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from evenkeel.registry.consistent_read import REDACTED
 from evenkeel.registry.state_view import iceberg_name, slot_column
 from evenkeel.spec.parts import CHANNEL, SLOT
 from evenkeel_spark.tables.delta.state import properties_sql
@@ -101,8 +101,12 @@ class IcebergTable:
 
     def properties(self) -> dict[str, str]:
         """Return the properties."""
-        rows = self.spark.sql(f"SHOW TBLPROPERTIES {self.sql}").collect()
-        return {r["key"]: r["value"] for r in rows}
+        found = {r[0]: r[1] for r in self.spark.sql(f"SHOW TBLPROPERTIES {self.sql}").collect()}
+        return found | dict(self._loaded().properties()) if REDACTED in found.values() else found
+
+    def _loaded(self) -> Any:
+        spark: Any = self.spark._jvm.org.apache.iceberg.spark
+        return spark.Spark3Util.loadIcebergTable(self.spark._jsparkSession, self.sql)
 
     def partitions(self) -> list[str]:
         """Return the partition fields, such as `days(at)`, in order."""
@@ -258,12 +262,9 @@ class IcebergTable:
                 return
             names = [n for n in (slot_column(epoch), CHANNEL) if n not in self.schema().names]
             # Spark's SQL gives a new column of an Iceberg table no default, and makes it nullable.
-            found = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(
-                self.spark._jsparkSession, self.sql
-            )
             kind = jvm.org.apache.iceberg.types.Types.IntegerType.get()
             unplaced = jvm.org.apache.iceberg.expressions.Expressions.lit(UNPLACED)
-            change = found.updateSchema()
+            change = self._loaded().updateSchema()
             for name in names:
                 change = change.addRequiredColumn(name, kind, "Evenkeel's", unplaced)
             for name in names:

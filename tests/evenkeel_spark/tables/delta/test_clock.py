@@ -28,10 +28,10 @@ def test_a_clock_ahead_of_the_stores_removes_no_file(
     written.write_bytes(b"")
     os.utime(written, (time.time() - 40 * 86_400,) * 2)
     with monkeypatch.context() as patch:
-        ahead = SimpleNamespace(time=lambda: time.time() + 7200)
+        ahead = SimpleNamespace(time=lambda: time.time() + 20 * 3600)
         patch.setattr(filesystem, "time", ahead)
         maintain(spark, home.table)
-    assert "this machine's clock is 2 hours ahead of the store's" in capsys.readouterr().out
+    assert "this machine's clock is 20 hours ahead of the store's" in capsys.readouterr().out
     assert written.exists()
     maintain(spark, home.table)
     assert not written.exists()
