@@ -40,7 +40,7 @@ def made_up(spec: dict[str, Any]) -> pd.DataFrame:
     if "load" in spec:
         frame[spec["load"]] = np.where(keys == 0, 9.0, 1.0)
     for name in sorted({n for part in parts for n in part.get("partitions", [])} - {*frame}):
-        frame[name] = times.dt.date
+        frame[name] = times.dt.strftime("%Y-%m")
     return frame
 
 

@@ -130,7 +130,7 @@ def test_the_example_of_a_teams_own_tables_adopts_them(spark, tmp_path):
         left, right = (f.sort_values(by).reset_index(drop=True) for f in (found[by], before))
         pd.testing.assert_frame_equal(left, right, check_dtype=False)
     detail = spark.sql(f"DESCRIBE DETAIL delta.`{table.spec.state['orders'].path}`").first()
-    assert detail["partitionColumns"] == ["channel", "day"]
+    assert detail["partitionColumns"] == ["channel", "month"]
     profile, _ = learn(spark, table, FIRST + timedelta(days=7))
     assert profile.load.sum() == pytest.approx(orders["amount"].sum())
 
