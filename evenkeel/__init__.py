@@ -1,7 +1,7 @@
 """Evenkeel: keeps keyed state evenly spread.
 
 >>> import evenkeel                                     # doctest: +SKIP
->>> epoch = evenkeel.open_table("sales").epoch()      # doctest: +SKIP
+>>> epoch = evenkeel.open_table("flights").epoch()      # doctest: +SKIP
 >>> epoch.lookup(["ORD", "JFK"])                        # doctest: +SKIP
 """
 

@@ -64,13 +64,13 @@ def begun(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Site, 
     for name, text in OWN.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text.replace("{tables}", str(tables)))
+    watch = Stopwatch()
     venv = Venv(folder / "venv").create()
     own = [f"apache-airflow=={AIRFLOW}.*", f"pyspark=={SPARK}"]
     venv.install(*own)
     made = Site(venv, folder)
     made.right("airflow", "db", "migrate")
     before = made.right("airflow", "version").splitlines()[-1]
-    watch = Stopwatch()
     venv.install(f"{wheel}[airflow,quality,spark]", *own, f"pyspark-client=={SPARK}")
     assert made.right("airflow", "version").splitlines()[-1] == before
     return made, watch
