@@ -91,7 +91,7 @@ def ask(spec_path: str, run_id: str, digest: str) -> None:
     check_rests(registry, run)
     _check_question(run, digest)
     if read_plan(run).digest != digest:
-        raise _another(run)
+        raise _changed_since(run)
     run.approval.remove()
     run.question.write(Question(digest=digest))
 
@@ -118,11 +118,11 @@ def record(
     if asked:
         _check_question(run, plan.digest)
     elif approved and not _passes(spec, plan):
-        raise _another(run)
+        raise _changed_since(run)
     run.approval.write(Approval(approved=approved, by=by, when=when, digest=plan.digest))
 
 
-def _another(run: RunFiles) -> FenceError:
+def _changed_since(run: RunFiles) -> FenceError:
     return FenceError(
         "its plan, or the limit of the spec, is another one since the plan was weighed",
         run.url,

@@ -28,7 +28,7 @@ from evenkeel_spark.iceberg import maintain as iceberg_maintain
 from evenkeel_spark.runtime.command import parser, run_job, say
 from evenkeel_spark.runtime.retry import retry_on_conflict
 from evenkeel_spark.tables.delta import commits, constraints, state
-from evenkeel_spark.tables.delta.filesystem import clock_lead, remove_torn
+from evenkeel_spark.tables.delta.filesystem import check_writable, remove_torn
 from evenkeel_spark.tables.delta.preflight import check_tables
 from evenkeel_spark.tables.delta.vacuum import held_until, keep_versions, vacuum
 from evenkeel_spark.tables.delta.write_session import own_session
@@ -179,9 +179,10 @@ def _rewrite(spark: SparkSession, path: str) -> str:
 
 
 def _vacuum(spark: SparkSession, path: str) -> str:
-    if (ahead := clock_lead(spark, path)) is None:
+    now = time.time()
+    if (created := check_writable(spark, path)) is None:
         return "none: the store does not say when a file was written"
-    if (hours := ahead / 3600) > CLOCK_SLACK:
+    if (hours := (now - created) / 3600) > CLOCK_SLACK:
         return (
             f"none: this machine's clock is {hours:,.0f} hours ahead of the store's, so files of a "
             "write that is under way would look old. Set it right"

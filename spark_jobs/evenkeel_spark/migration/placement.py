@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.events.aggregate import exact
-from evenkeel_spark.migration.move_predicate import run_move
+from evenkeel_spark.migration.row_moves import run_move
 from evenkeel_spark.migration.split_state import (
     BY_HAND,
     MAX_LISTED_KEYS,

@@ -15,7 +15,7 @@ from itertools import count
 
 from evenkeel_spark.events.aggregate import exact
 from evenkeel_spark.migration.locks.table_lock import TableLock
-from evenkeel_spark.migration.move_predicate import moved_sql, run_move
+from evenkeel_spark.migration.row_moves import moved_sql, run_move
 from evenkeel_spark.migration.split_state import (
     WRITTEN,
     PartialMerge,

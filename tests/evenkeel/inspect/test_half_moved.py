@@ -12,7 +12,7 @@ from evenkeel.pipeline import approval, steps
 from evenkeel.pipeline.metrics import run_metrics
 from evenkeel.registry.files.run_files import RunFiles
 from evenkeel.registry.profiles import run_names
-from evenkeel.registry.verdict import PUBLISH, begin_attempt, settle, withdraw
+from evenkeel.registry.verdict import PUBLISH, begin_attempt, newest_attempt, settle, withdraw
 from evenkeel.runs.record import headline, read_run
 from evenkeel.spec.run_params import Params
 from evenkeel.table import open_table
@@ -168,6 +168,17 @@ def test_a_cleared_run_whose_rows_are_half_moved_does_not_end_well(
     assert not steps.decide(shop.spec, "r", Params()).rebalance
     title, *_ = headline(read_run("words", shop.registry, begun), ended=True)
     assert "was rolled back" in title
+
+
+def test_a_run_that_is_decided_to_publish_and_has_lost_its_record_is_never_published(
+    shop: Shop, begun: RunFiles
+) -> None:
+    digest = steps.read_plan(begun).digest
+    assert settle(begun, digest, 1, PUBLISH) == PUBLISH
+    begun.write("migration.json", b"{")
+    assert end_damaged_runs(shop.registry) == ["r"] and found(shop) is None
+    # Its job may be cleared: the verdict is to publish, and the plan is there.
+    assert newest_attempt(begun, digest).withdrawn
 
 
 def test_a_plan_that_was_killed_while_it_took_the_place_of_another_ends_that_one(

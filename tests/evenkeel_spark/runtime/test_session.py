@@ -14,7 +14,7 @@ import pytest
 from evenkeel.extras import TESTED_SPARK, delta_package
 from evenkeel.local_env import environment
 from evenkeel_spark.jobs import bootstrap
-from evenkeel_spark.migration.move_predicate import LISTED_SLOTS
+from evenkeel_spark.migration.row_moves import LISTED_SLOTS
 from evenkeel_spark.runtime.session import _with_delta, check_series, own_spark
 from partitioning.errors import InputError, SetupError, UnreachableError
 from tests.conftest import World

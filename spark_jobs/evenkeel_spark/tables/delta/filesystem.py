@@ -63,8 +63,13 @@ def check_answers(spark: SparkSession, path: str) -> None:
         return
 
 
-def check_writable(spark: SparkSession, path: str) -> None:
+def check_writable(spark: SparkSession, path: str) -> float | None:
     """Check that a file can be created in a table's folder and deleted.
+
+    Returns
+    -------
+    When it was created, by the store's clock (Unix seconds); a local disk has this machine's. None:
+    the store does not say.
 
     Raises
     ------
@@ -75,25 +80,11 @@ def check_writable(spark: SparkSession, path: str) -> None:
     files, where = _files(spark, path, f"evenkeel-probe-{uuid.uuid4().hex}")
     try:
         files.create(where, False).close()
+        created = files.getFileStatus(where).getModificationTime() / 1000
         files.delete(where, False)
     except JAVA_ERRORS as error:
         raise _store_error("written", path, error) from error
-
-
-def clock_lead(spark: SparkSession, path: str) -> float | None:
-    """Return the seconds by which this machine's clock is ahead of the clock of a folder's store.
-
-    A local disk has this machine's clock. None: the store gives files no time.
-    """
-    files, where = _files(spark, path, f"evenkeel-probe-{uuid.uuid4().hex}")
-    try:
-        before = time.time()
-        files.create(where, False).close()
-        made = files.getFileStatus(where).getModificationTime() / 1000
-        files.delete(where, False)
-    except JAVA_ERRORS as error:
-        raise _store_error("written", path, error) from error
-    return before - float(made) if made > 0 else None
+    return float(created) if created > 0 else None
 
 
 def occupied(spark: SparkSession, path: str) -> bool:

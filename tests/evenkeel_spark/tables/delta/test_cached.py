@@ -16,7 +16,7 @@ pytestmark = pytest.mark.spark
 
 
 def two_more(path: str) -> None:
-    """What a program that is not Spark writes."""
+    """Rows that a program without Spark writes."""
     write_deltalake(path, pa.table({"id": pa.array([10, 11], pa.int64())}), mode="append")
 
 

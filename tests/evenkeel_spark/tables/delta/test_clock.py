@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import pytest
 from pyspark.sql import SparkSession
 
+from evenkeel_spark.jobs import maintain as job
 from evenkeel_spark.jobs.maintain import maintain
-from evenkeel_spark.tables.delta import filesystem
 from tests.support.placed import placed
 
 pytestmark = pytest.mark.spark
@@ -29,7 +29,7 @@ def test_a_clock_ahead_of_the_stores_removes_no_file(
     os.utime(written, (time.time() - 40 * 86_400,) * 2)
     with monkeypatch.context() as patch:
         ahead = SimpleNamespace(time=lambda: time.time() + 20 * 3600)
-        patch.setattr(filesystem, "time", ahead)
+        patch.setattr(job, "time", ahead)
         maintain(spark, home.table)
     assert "this machine's clock is 20 hours ahead of the store's" in capsys.readouterr().out
     assert written.exists()

@@ -1,12 +1,12 @@
-"""SQL of the rows of whole keys that move from one function to another, and the move itself."""
+"""Rows of whole keys that move from one function to another: their SQL condition, and the move."""
 
 from __future__ import annotations
 
 import numpy as np
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
 
+from evenkeel.registry.state_view import kinds
 from evenkeel_spark.tables.delta import commits, state
 from evenkeel_spark.tables.delta.placement_sql import of_keys_sql
 from partitioning.errors import DamagedError
@@ -93,15 +93,15 @@ def run_move(own: SparkSession, statement: str, path: str, where: str) -> Row | 
     ------
     DamagedError : names the columns, and the version that has their values
     """
-    version, known = state.table_version(own, path), _kinds(state.schema(own, path))
+    version, known = state.table_version(own, path), kinds(state.schema(own, path))
     row = own.sql(statement).first()
-    if _kinds(state.schema(own, path)) == known:
+    if kinds(state.schema(own, path)) == known:
         return row
     made = commits.history_since(own, path, version)
     if not (ours := [c.version for c in made if c.meta and c.operation == "UPDATE"]):
         return row
     before, after = (state.read_version(own, path, v) for v in (ours[-1] - 1, ours[-1]))
-    came = [name for name, kind in after.dtypes if known.get(name) != kind]
+    came = [name for name, kind in kinds(after.schema).items() if known.get(name) != kind]
     if lost := [name for name in came if _size(before, name) > _size(after, name)]:
         raise DamagedError(
             f"column {', '.join(map(repr, lost))} came in as version {ours[-1]} began to move rows:"
@@ -111,10 +111,6 @@ def run_move(own: SparkSession, statement: str, path: str, where: str) -> Row | 
             f"{ours[-1] - 1} and null now, set it again, then run this again",
         )
     return row
-
-
-def _kinds(schema: StructType) -> dict[str, str]:
-    return {field.name: field.dataType.simpleString() for field in schema}
 
 
 def _size(rows: DataFrame, column: str) -> int:

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import expr
 
-from evenkeel_spark.migration.move_predicate import moved_sql, run_move, slot_ranges
+from evenkeel_spark.migration.row_moves import moved_sql, run_move, slot_ranges
 from evenkeel_spark.tables.delta import commits, state
 from partitioning.errors import DamagedError
 from partitioning.function.function import PartitioningFunction, numbered_channels
