@@ -41,7 +41,7 @@ def test_conditions_name_what_need_not_be_read() -> None:
     slot = int(hashes([HEAVY])[0] % 64)
     assert heavy is not None
     assert f"channel IN ({slot % 4})" in heavy
-    # Where nothing is split, the condition knows nothing of that.
+    # The condition of whole keys alone says nothing of split keys.
     none = np.empty(0, np.int64)
     assert heavy == moved_sql(before, next_function(before, (), HEAVY), shared=none)
     assert "NOT" not in heavy
