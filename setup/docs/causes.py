@@ -162,7 +162,10 @@ _OF_MESSAGES = {
     "the type that the epoch has, such as text in a column of numbers.",
     r"a state column cannot|the table's own constraint": "The merge of a key's values gives one "
     "that the column's type or a CHECK of yours does not hold, such as a sum that is too large.",
-    r"a streaming query": "The query was started before adoption, so it routes no row.",
+    r"a (streaming query|stream or an upsert)|has \{_UPSERTS\}|has write.upsert": "The query was "
+    "started before adoption, so it routes no row, or deletes rows where they were before.",
+    r"\{several\} keys have": "A writer that had begun before an epoch was published wrote rows of "
+    "keys that had moved, such as an upsert of Flink.",
     r"another run has applied|its commits tell|the window .*(was applied|ends at)": "Two runs "
     "added windows at once, or a table was brought back to an older version.",
     r"windows are applied": "Each window is added once, in order. This one comes again, or too "
@@ -178,7 +181,7 @@ _OF_MESSAGES = {
     "input column has changed since the state column was made, or is one that cannot be used.",
     r"column \{column\}\{by\} is not|state table \{name\} is not": "A part was taken out of the "
     "spec. Evenkeel cannot tell a dropped one from a renamed one.",
-    r"deletes no rows|is for Delta": "This part is written for Delta tables alone so far.",
+    r"is for Delta": "This part is written for Delta tables alone so far.",
     r"is of format|its deletion|has \{iceberg\}|is append-only"
     r"|has liquid": "The table has a format or a property with which rows cannot move by small "
     "commits.",

@@ -81,15 +81,17 @@ GROUPS: dict[str, list[str]] = {
     "Iceberg": [
         f"{_SPARK}/iceberg/test_life.py",
         f"{_SPARK}/iceberg/test_jobs.py",
-        f"{_SPARK}/iceberg/test_windows.py",
+        f"{_SPARK}/iceberg/windows/test_windows.py",
         f"{_SPARK}/iceberg/test_page.py",
     ],
     "Iceberg faults": [
         f"{_SPARK}/iceberg/test_repair.py",
         f"{_SPARK}/iceberg/test_fences.py",
         f"{_SPARK}/iceberg/test_late_jobs.py",
-        f"{_SPARK}/iceberg/test_odd_windows.py",
+        f"{_SPARK}/iceberg/windows/test_odd_windows.py",
         f"{_SPARK}/iceberg/test_killed.py",
+        f"{_SPARK}/iceberg/test_forgotten_keys.py",
+        f"{_SPARK}/iceberg/test_own_columns.py",
         f"{_SPARK}/iceberg/test_catalogs.py",
     ],
     "DAGs": [

@@ -11,6 +11,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from evenkeel.registry.state_view import width_sql
+from evenkeel.spec.parts import StateTable
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.events.daily_sketches import hash_frame
 from evenkeel_spark.events.heavy_hitters import HASH
@@ -18,6 +19,8 @@ from evenkeel_spark.tables.delta.preflight import check_tables
 from evenkeel_spark.tables.delta.row_size import RowSize, size_rows
 from evenkeel_spark.tables.delta.state import SLOT, files, read_newest
 from evenkeel_spark.tables.iceberg import checks as iceberg
+from evenkeel_spark.tables.iceberg.row_size import size_by_metadata
+from evenkeel_spark.tables.iceberg.table import IcebergTable
 from partitioning.function.function import KeyColumn, PartitioningFunction
 from partitioning.function.hashing import Hashes
 from partitioning.function.sql import hash_sql, slot_sql
@@ -120,6 +123,27 @@ def _footer() -> Column:
     return F.when((start > 0) & (start < least), start).otherwise(least.cast("double"))
 
 
+def _row_size(
+    spark: SparkSession,
+    table: StateTable,
+    one: IcebergTable | None,
+    mean: float,
+    rows: float,
+    width: float,
+) -> RowSize:
+    """Return the size of a row of a state table.
+
+    Parameters
+    ----------
+    one : it, if it is an Iceberg table
+    mean : bytes of a row as written
+    rows, width : number of rows, and their bytes, uncompressed, in wide columns
+    """
+    if width_sql(table) is None:
+        return RowSize(mean)
+    return size_rows(spark, table) if one is None else size_by_metadata(one, table, rows, width)
+
+
 def weigh(
     spark: SparkSession, spec: TableSpec, function: PartitioningFunction, hashes: Hashes
 ) -> Weight:
@@ -141,8 +165,8 @@ def weigh(
     tables = iceberg.adopted_tables(spark, spec) if spec.iceberg else {}
     if not spec.iceberg:
         check_tables(spark, spec)
-    versions, parts, none = {}, [], F.lit(None).cast("bigint")
-    no_footer = F.lit(None).cast("double").alias("footer")
+    versions, parts = {}, []
+    none, no_footer = F.lit(None).cast("bigint"), F.lit(None).cast("double").alias("footer")
     for i, (name, table) in enumerate(spec.state.items()):
         if spec.iceberg:
             versions[name] = tables[name].head()
@@ -167,11 +191,11 @@ def weigh(
     total = slot < 0
     table_of = found["table"].to_numpy()
     size = np.zeros(len(rows))
-    for i, table in enumerate(spec.state.values()):
+    for i, (name, table) in enumerate(spec.state.items()):
         every, own = total & (table_of == i), ~total & (table_of == i)
-        priced = RowSize(written[every].sum() / max(rows[every].sum(), 1.0))
-        if width_sql(table) is not None:
-            priced = size_rows(spark, table)
+        mean = written[every].sum() / max(rows[every].sum(), 1.0)
+        widths = rows[own].sum(), width[own].sum()
+        priced = _row_size(spark, table, tables.get(name), mean, *widths)
         size[own] = rows[own] * priced.row + width[own] * priced.byte
     listed = found[HASH].is_valid().to_numpy()
     at = np.searchsorted(hashes, hashed[listed])

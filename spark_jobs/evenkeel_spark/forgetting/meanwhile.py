@@ -14,6 +14,10 @@ from pyspark.sql import SparkSession
 
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.tables.delta import commits, state
+from evenkeel_spark.tables.iceberg.checks import iceberg_table
+from evenkeel_spark.tables.iceberg.commits import SUMMARY
+from evenkeel_spark.tables.iceberg.table import IcebergTable
+from evenkeel_spark.tables.membership import table_in_errors
 from partitioning.errors import FenceError
 
 STEP = "forget"
@@ -27,7 +31,25 @@ def check_none_forgotten(spark: SparkSession, path: str, where: str, since: int)
     FenceError : one was
     """
     if any(c.meta.get("step") == STEP for c in commits.history_since(spark, path, since)):
-        raise FenceError("a key was forgotten meanwhile", where, "Run it again")
+        raise _forgotten(where)
+
+
+def check_none_forgotten_at(one: IcebergTable, where: str, since: int, head: int) -> None:
+    """Refuse to go on if a key was forgotten between two snapshots of an Iceberg table.
+
+    Raises
+    ------
+    FenceError : one was, or the table was rolled back, so that nobody can tell
+    """
+    made = one.since(since, head)
+    if made is None:
+        raise FenceError(f"was rolled back from snapshot {since}", where, "Run it again")
+    if any(commit.summary.get(f"{SUMMARY}step") == STEP for commit in made):
+        raise _forgotten(where)
+
+
+def _forgotten(where: str) -> FenceError:
+    return FenceError("a key was forgotten meanwhile", where, "Run it again")
 
 
 @dataclass(frozen=True)
@@ -63,13 +85,7 @@ def none_forgotten(spark: SparkSession, spec: TableSpec) -> Iterator[NamingWrite
     ------
     FenceError : a key was forgotten since the block began
     """
-    if spec.iceberg:
-        # No command forgets keys of Iceberg tables.
-        yield NamingWrites(lambda: None)
-        return
-    name, part = next(iter(spec.state.items()))
-    since = state.table_version(spark, part.path)
-    look = partial(check_none_forgotten, spark, part.path, f"{name} ({part.path})", since)
+    look = _look(spark, spec)
     writes = NamingWrites(look)
 
     def check() -> None:
@@ -88,3 +104,19 @@ def none_forgotten(spark: SparkSession, spec: TableSpec) -> Iterator[NamingWrite
             check()
         raise
     check()
+
+
+def _look(spark: SparkSession, spec: TableSpec) -> Callable[[], None]:
+    """Return what refuses to go on if a key was forgotten since now."""
+    name, path = next((name, part.path) for name, part in spec.state.items())
+    where = table_in_errors(spec, name)
+    if not spec.iceberg:
+        since = state.table_version(spark, path)
+        return partial(check_none_forgotten, spark, path, where, since)
+    began = iceberg_table(spark, spec, name).head()
+
+    def look() -> None:
+        one = iceberg_table(spark, spec, name)
+        check_none_forgotten_at(one, where, began, one.head())
+
+    return look

@@ -4,31 +4,27 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 
 from pyspark.sql import Row, SparkSession
 
 from evenkeel.table import Table
-from evenkeel_spark.iceberg.placing import STATEMENT_TRIES, place, slot_name
+from evenkeel_spark.iceberg.placing import place, slot_name
+from evenkeel_spark.tables.delta.checksums import duplicate_keys
 from evenkeel_spark.tables.iceberg.checks import (
     adopted_tables,
     check_slot_column,
 )
-from evenkeel_spark.tables.iceberg.commits import once_free
+from evenkeel_spark.tables.iceberg.commits import STATEMENT_TRIES, once_free
+from evenkeel_spark.tables.iceberg.retention import COLLECTED, kept_for, newest_kept
 from evenkeel_spark.tables.iceberg.table import IcebergTable
 from evenkeel_spark.tables.membership import table_in_errors
 from evenkeel_spark.tables.moving import check_no_run_moves
 from evenkeel_spark.windows.iceberg.notes import renew_note
+from partitioning.errors import InputError
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.sql import quoted
-
-#: Snapshots that stay whatever their age.
-KEPT_SNAPSHOTS = 2
-_MAX_AGE = "history.expire.max-snapshot-age-ms"
-_LEAST_KEPT = "history.expire.min-snapshots-to-keep"
-#: Not `true`: no file may be removed, because other catalogs or branches may name it.
-_COLLECTED = "gc.enabled"
 
 
 def steps(spark: SparkSession, table: Table) -> Iterator[tuple[str, Callable[[], str]]]:
@@ -45,7 +41,8 @@ def steps(spark: SparkSession, table: Table) -> Iterator[tuple[str, Callable[[],
     check_no_run_moves(spec, table.registry)
     check_slot_column(spec, tables, function)
     for name, one in tables.items():
-        yield f"{name}, late rows", partial(_place, one, table_in_errors(spec, name), function)
+        where, whole = table_in_errors(spec, name), spec.state[name].rows == "one"
+        yield f"{name}, late rows", partial(_place, one, where, function, whole)
         yield f"{name}, files", partial(_rewrite, one)
         if not spec.plain:
             # Before the snapshots that tell it are removed.
@@ -53,9 +50,17 @@ def steps(spark: SparkSession, table: Table) -> Iterator[tuple[str, Callable[[],
         yield f"{name}, snapshots", partial(_expire, one, spec.keep)
 
 
-def _place(table: IcebergTable, where: str, function: PartitioningFunction) -> str:
+def _place(table: IcebergTable, where: str, function: PartitioningFunction, whole: bool) -> str:
+    """Bring late rows to their place; if a key may have one row only, see that none has two."""
     meta = {"step": "maintain", "epoch": function.epoch}
-    return f"{place(table, where, function, meta):,} placed"
+    placed = place(table, where, function, meta)
+    if placed and whole and (several := duplicate_keys(table.rows(), function)):
+        raise InputError(
+            f"{several:,} keys have several rows: a writer has routed by an older epoch",
+            where,
+            "Find out which rows are the newest, and delete the others",
+        )
+    return f"{placed:,} placed"
 
 
 def _rewrite(table: IcebergTable) -> str:
@@ -74,13 +79,12 @@ def _expire(table: IcebergTable, days: int) -> str:
     # A branch that a broken-off run has left would keep its snapshots for ever.
     table.drop_branches()
     found = table.properties()
-    if found.get(_COLLECTED, "true").lower() != "true":
-        return f"all stay: {_COLLECTED} is {found[_COLLECTED]}"
-    own = timedelta(milliseconds=int(found.get(_MAX_AGE, 0)))
-    oldest = datetime.now(UTC) - max(own, timedelta(days=days))
+    if (kept := kept_for(found, days)) is None:
+        return f"all stay: {COLLECTED} is {found[COLLECTED]}"
+    oldest = datetime.now(UTC) - kept
     arguments = {
         "older_than": f"TIMESTAMP '{oldest:%Y-%m-%d %H:%M:%S}'",
-        "retain_last": str(max(KEPT_SNAPSHOTS, int(found.get(_LEAST_KEPT, 1)))),
+        "retain_last": str(newest_kept(found)),
     }
     table.small_commit(lambda: table.call("expire_snapshots", arguments))
     return f"those before {oldest:%Y-%m-%d} are removed"

@@ -10,14 +10,11 @@ from evenkeel.spec.parts import CHANNEL, SLOT
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.crash_point import crash_point
 from evenkeel_spark.tables.delta.placement_sql import misplaced_sql
-from evenkeel_spark.tables.iceberg.commits import once_free
+from evenkeel_spark.tables.iceberg.commits import STATEMENT_TRIES, once_free
 from evenkeel_spark.tables.iceberg.table import IcebergTable
 from partitioning.errors import FenceError
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.sql import channel_sql, quoted, slot_sql
-
-#: Times that an UPDATE of main is tried beside other writers.
-STATEMENT_TRIES = 5
 
 
 def update_sql(target: str, slot: str, function: PartitioningFunction) -> str:

@@ -12,11 +12,10 @@ from evenkeel.spec.parts import CHANNEL, SLOT
 from evenkeel.table import Table
 from evenkeel_spark.adoption.release import OUR_PROPERTIES, check_not_kept, made_by_us
 from evenkeel_spark.iceberg.adopt import UPDATES_WELL
-from evenkeel_spark.iceberg.placing import slot_name
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.crash_point import crash_point
 from evenkeel_spark.tables.delta.state import BEFORE_PROPERTY, REGISTRY_PROPERTY, TABLE_PROPERTY
-from evenkeel_spark.tables.iceberg.checks import check_registry, iceberg_table
+from evenkeel_spark.tables.iceberg.checks import check_registry, iceberg_table, our_columns
 from evenkeel_spark.tables.iceberg.table import IcebergTable
 from evenkeel_spark.tables.membership import table_in_errors
 from evenkeel_spark.tables.moving import check_no_run_moves
@@ -80,11 +79,12 @@ def release(
 
 def _has_ours(table: IcebergTable, drop_columns: bool) -> bool:
     # BEFORE_PROPERTY stays for as long as one of the columns does.
-    left = CHANNEL in table.schema().names
+    ours = our_columns(table.schema())
+    left = CHANNEL in ours
     found = (n for n in table.properties() if n != BEFORE_PROPERTY or not left)
     properties = any(name.startswith(OUR_PROPERTIES) for name in found)
     kept = BEFORE_PROPERTY in table.properties()
-    return properties or (drop_columns and kept and table.epoch() is not None)
+    return properties or (drop_columns and kept and any(name != CHANNEL for name in ours))
 
 
 def _files_need_channel(table: IcebergTable) -> bool:
@@ -109,12 +109,12 @@ def _release(name: str, table: IcebergTable, drop_columns: bool) -> None:
     crash_point("unowned")
     table.drop_branches()
     # Without that property the columns are the team's own.
-    if drop_columns and BEFORE_PROPERTY in properties and table.epoch() is not None:
-        if CHANNEL in table.partitions():
+    columns = our_columns(table.schema())
+    if drop_columns and BEFORE_PROPERTY in properties and columns not in ([], [CHANNEL]):
+        if CHANNEL in columns and CHANNEL in table.partitions():
             table.alter(f"DROP PARTITION FIELD {CHANNEL}")
         crash_point("unpartitioned")
-        columns = [slot_name(table), CHANNEL]
-        if _files_need_channel(table):
+        if CHANNEL in columns and _files_need_channel(table):
             table.alter(f"ALTER COLUMN {CHANNEL} DROP NOT NULL")
             columns.remove(CHANNEL)
             say(f"{name}: {CHANNEL} stays, optional: without it Iceberg could not list files")
@@ -127,7 +127,7 @@ def _release(name: str, table: IcebergTable, drop_columns: bool) -> None:
     gone = [n for n, v in ours.items() if v is None and n in properties]
     gone += [n for n in properties if n.startswith(OUR_PROPERTIES) and n != TABLE_PROPERTY]
     # A later adoption, or release, finds that the columns are ours.
-    if stays := CHANNEL in table.schema().names and BEFORE_PROPERTY in properties:
+    if stays := CHANNEL in our_columns(table.schema()) and BEFORE_PROPERTY in properties:
         gone = [n for n in gone if n != BEFORE_PROPERTY]
     if back:
         table.set_properties(back)

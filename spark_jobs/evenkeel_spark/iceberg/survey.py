@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ from pyspark.sql import functions as F
 from evenkeel.spec.parts import CHANNEL, SLOT
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.adoption.obstacles import (
+    STREAMING,
     check_spec_columns,
     kinds_of,
     owner_problems,
@@ -20,6 +22,8 @@ from evenkeel_spark.adoption.survey import count_rows, evenness_line
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.comparable import incomparable
 from evenkeel_spark.tables.delta.state import BEFORE_PROPERTY
+from evenkeel_spark.tables.iceberg.checks import our_columns
+from evenkeel_spark.tables.iceberg.commits import commits_back
 from evenkeel_spark.tables.iceberg.table import MAIN, SLOT_NAME, IcebergTable
 from evenkeel_spark.tables.membership import table_in_errors
 from partitioning.errors import EvenkeelError, InputError
@@ -27,6 +31,10 @@ from partitioning.function.function import PartitioningFunction
 
 #: Iceberg's format that has deletion vectors and defaults of columns.
 _VERSION, _LEAST = "format-version", 3
+#: Property of tables to which Flink writes upserts, by equality deletes.
+_UPSERTS = "write.upsert.enabled"
+#: In the summary of a snapshot that a stream of Spark or of Flink wrote, or that has such deletes.
+_OF_STREAMS = ("spark.sql.streaming.queryId", "flink.job-id", "added-equality-deletes")
 
 
 @dataclass(frozen=True)
@@ -92,6 +100,38 @@ def _problems(spec: TableSpec, name: str, table: IcebergTable) -> Iterator[Evenk
             f"ALTER TABLE {table.sql} SET TBLPROPERTIES ('{_VERSION}' = '{_LEAST}')",
         )
     taken = [c for c in kinds if c.lower() in (SLOT, CHANNEL) or SLOT_NAME.fullmatch(c.lower())]
-    # Those that a release has left are ours.
-    yield from taken_problems([] if BEFORE_PROPERTY in found else taken, where)
+    yield from _writer_problems(table, found, where)
+    # A release, or an adoption that was broken off, has left those that are ours.
+    left = our_columns(schema) if BEFORE_PROPERTY in found else []
+    yield from taken_problems([c for c in taken if c not in left], where)
     yield from incomparable(schema, where)
+
+
+def _writer_problems(
+    table: IcebergTable, properties: Mapping[str, str], where: str
+) -> Iterator[EvenkeelError]:
+    """Yield an error if a stream writes to the table, or a writer of equality deletes.
+
+    Such a delete matches rows of one partition alone. So it would miss each row that has moved, and
+    its key would have two rows.
+    """
+    if properties.get(_UPSERTS, "").lower() == "true":
+        yield InputError(
+            f"has {_UPSERTS}: such upserts would miss rows that have moved, and give their keys a "
+            "second row",
+            where,
+            "Let a MERGE in Spark write it, take the property out, then adopt",
+        )
+    refs = table.refs()
+    for commit in commits_back(table.spark, table.sql, refs[MAIN]) if MAIN in refs else ():
+        age = time.time() - commit.moment
+        if age > STREAMING:
+            return
+        if any(name in commit.summary for name in _OF_STREAMS):
+            yield InputError(
+                f"a stream or an upsert wrote snapshot {commit.number} {age:.0f} s ago: it gives "
+                "its rows no slot and channel, or deletes rows where they were before",
+                where,
+                f"Stop it, wait {STREAMING:.0f} s, adopt, and let it route its rows",
+            )
+            return

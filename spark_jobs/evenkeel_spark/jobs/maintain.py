@@ -227,12 +227,6 @@ def _report(failed: Mapping[str, Exception]) -> None:
 
 
 def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> None:
-    if options.forget and table.spec.iceberg:
-        raise InputError(
-            "deletes no rows of Iceberg tables yet",
-            "--forget",
-            "Delete them by SQL, and remove the table's sketches and runs from the registry",
-        )
     if options.forget:
         forget(spark, table, options.forget, options.dry_run)
     elif options.dry_run:

@@ -95,7 +95,6 @@ def test_a_writer_that_always_wins_is_one_line_of_maintain(
     ("job", "more", "said"),
     [
         (apply_window, ["--start", "2026-01-01", "--end", "2026-01-02"], "the team"),
-        (maintain, ["--forget", "AAA"], "deletes no rows of Iceberg tables yet"),
         (maintain, [], "is not adopted"),
     ],
 )

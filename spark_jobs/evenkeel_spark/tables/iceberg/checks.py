@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
 
 from evenkeel.registry.state_view import COLUMNS_PROPERTY, iceberg_name, slot_column
 from evenkeel.spec.parts import CHANNEL
@@ -17,7 +18,7 @@ from evenkeel_spark.tables.delta.state import (
     SLOTS_PROPERTY,
     TABLE_PROPERTY,
 )
-from evenkeel_spark.tables.iceberg.table import IcebergTable
+from evenkeel_spark.tables.iceberg.table import ADDED, SLOT_NAME, IcebergTable
 from evenkeel_spark.tables.membership import check_members, table_in_errors
 from evenkeel_spark.tables.moving import repair_advice
 from partitioning.errors import InputError, UnderWayError
@@ -97,6 +98,12 @@ def adopted_tables(spark: SparkSession, spec: TableSpec) -> dict[str, IcebergTab
             raise problem
         found[name] = table
     return found
+
+
+def our_columns(schema: StructType) -> list[str]:
+    """List the columns that an adoption has added: a team may have others of their names."""
+    names = [c.name for c in schema if c.metadata.get("comment") == ADDED]
+    return [name for name in names if name == CHANNEL or SLOT_NAME.fullmatch(name)]
 
 
 def check_slot_column(

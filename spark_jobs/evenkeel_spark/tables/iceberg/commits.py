@@ -16,6 +16,8 @@ Result = TypeVar("Result")
 
 #: Times that a small commit is tried again after another writer was first.
 TRIES = 20
+#: Times that a statement which reads rows of main is tried beside other writers.
+STATEMENT_TRIES = 5
 #: Prefix of what our commits say of themselves in the summary of their snapshot.
 SUMMARY = "evenkeel."
 #: Lists the data files of a table, each with the mean of its partition. Iceberg 1.12 cannot plan

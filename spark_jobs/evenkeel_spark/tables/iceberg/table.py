@@ -41,6 +41,8 @@ _OUR_NAME = re.compile(r"evenkeel_((adopt|window)_[0-9a-f]+|[0-9a-f]{12}_\d+_[0-
 #: Value of the slot and the channel of rows from before a table was adopted.
 UNPLACED = -1
 SLOT_NAME = re.compile(rf"{SLOT}_(\d+)")
+#: Comment of the columns that we add.
+ADDED = "Evenkeel's"
 _SNAPSHOT_PROPERTY = "spark.sql.iceberg.snapshot-property."
 
 
@@ -244,9 +246,8 @@ class IcebergTable:
 
         def once() -> None:
             if new not in self.schema().names:
-                self.spark.sql(
-                    f"ALTER TABLE {self.sql} RENAME COLUMN {quoted(old)} TO {quoted(new)}"
-                )
+                renamed = f"RENAME COLUMN {quoted(old)} TO {quoted(new)}"
+                self.spark.sql(f"ALTER TABLE {self.sql} {renamed}")
 
         self.small_commit(once)
 
@@ -266,8 +267,7 @@ class IcebergTable:
             unplaced = jvm.org.apache.iceberg.expressions.Expressions.lit(UNPLACED)
             change = self._loaded().updateSchema()
             for name in names:
-                change = change.addRequiredColumn(name, kind, "Evenkeel's", unplaced)
-            for name in names:
+                change = change.addRequiredColumn(name, kind, ADDED, unplaced)
                 change = change.updateColumnDefault(name, None)
             change.commit()
 

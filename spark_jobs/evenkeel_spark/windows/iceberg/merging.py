@@ -15,6 +15,7 @@ from evenkeel.spec.parts import CHANNEL, SLOT
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel.table import Table
 from evenkeel_spark.events.aggregate import exact, merged_sql, of_table
+from evenkeel_spark.forgetting.meanwhile import check_none_forgotten_at
 from evenkeel_spark.iceberg.placing import place
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.delta.placement_sql import misplaced_sql
@@ -85,7 +86,8 @@ def add_window(
     Raises
     ------
     InputError : a key has several rows; or another window is in by now, or rows were brought back
-    FenceError : the table is under another epoch by now; or others were first each time
+    FenceError : a key was forgotten meanwhile; the table is under another epoch by now; or others
+        were first each time
     """
     spec, where = table.spec, table_in_errors(table.spec, name)
     # Not `epoch`: that is said by commits which lead to one.
@@ -97,6 +99,7 @@ def add_window(
         # Rows are moved only after the column has got its new name: so the rows of this snapshot
         # are placed by this epoch.
         one = _under(spark, spec, name, function)
+        check_none_forgotten_at(one, where, seen.version, head)
         there = IcebergWindows(spark, table).applied_at(name, one, head)
         if there.until == days[1] and next(added(windows_at(one, head)), None) == days:
             say(f"{name}: another run has applied this window")

@@ -16,6 +16,7 @@ from pyspark.sql.types import StructType
 
 from evenkeel.table import Table
 from evenkeel_spark.events.reader import check_key
+from evenkeel_spark.forgetting.meanwhile import STEP as FORGET
 from evenkeel_spark.tables.column_inputs import check_made_of
 from evenkeel_spark.tables.iceberg.checks import (
     adopted_tables,
@@ -77,15 +78,15 @@ def known_placed(table: IcebergTable, head: int, function: PartitioningFunction)
     """Return whether snapshots tell that all rows of a snapshot are where a function puts them.
 
     A bootstrap tells it, and so does a window: it follows a snapshot whose rows were so, and adds
-    rows by the same function. Files that are written again, and our notes, change no row. Any other
-    snapshot may have brought rows from elsewhere, so they must be read.
+    rows by the same function. Files that are written again, our notes, and keys that are forgotten
+    bring no row. Any other snapshot may have brought rows from elsewhere, so they must be read.
     """
     for commit in commits_back(table.spark, table.sql, head):
         if _BROUGHT in commit.summary:
             return False
         if (by := commit.summary.get(f"{SUMMARY}{PLACED}")) is not None:
             return by == function.digest
-        if commit.operation != "replace" and _step(commit) != "holds_until":
+        if commit.operation != "replace" and _step(commit) not in ("holds_until", FORGET):
             return False
     return False
 

@@ -1,0 +1,31 @@
+"""How long snapshots of an Iceberg table stay readable."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+
+#: Snapshots that stay whatever their age.
+KEPT_SNAPSHOTS = 2
+_LEAST_KEPT = "history.expire.min-snapshots-to-keep"
+_MAX_AGE = "history.expire.max-snapshot-age-ms"
+#: Not `true`: no file may be removed, because other catalogs or branches may name it.
+COLLECTED = "gc.enabled"
+
+
+def kept_for(properties: Mapping[str, str], days: int) -> timedelta | None:
+    """Return for how long snapshots stay at least; None: for ever.
+
+    Parameters
+    ----------
+    properties : of the table, which may ask for more than the spec
+    days : that the spec keeps versions
+    """
+    if properties.get(COLLECTED, "true").lower() != "true":
+        return None
+    return max(timedelta(milliseconds=int(properties.get(_MAX_AGE, 0))), timedelta(days=days))
+
+
+def newest_kept(properties: Mapping[str, str]) -> int:
+    """Return how many of the newest snapshots stay whatever their age."""
+    return max(KEPT_SNAPSHOTS, int(properties.get(_LEAST_KEPT, 1)))

@@ -1,0 +1,129 @@
+"""A team's own columns, writers and wide values in Iceberg tables that are adopted or made."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import pytest
+from pyspark.sql import SparkSession
+
+from evenkeel_spark.iceberg.adopt import adopt
+from evenkeel_spark.iceberg.maintain import steps
+from evenkeel_spark.iceberg.migrate import migrate
+from evenkeel_spark.iceberg.release import release
+from evenkeel_spark.iceberg.verify import verify
+from evenkeel_spark.jobs.apply_window import apply_window
+from evenkeel_spark.jobs.bootstrap import bootstrap
+from evenkeel_spark.jobs.learn import learn
+from evenkeel_spark.tables.iceberg.table import IcebergTable
+from partitioning.errors import InputError
+from tests.conftest import World
+from tests.support.iceberg.fed import one
+from tests.support.iceberg.tables import both, placed, planned
+
+pytestmark = pytest.mark.spark
+
+#: Columns of these names that a team adds, by what it calls them: type and value.
+THEIRS = {"channel": ("string", "'shop'"), "slot_2": ("int", "7")}
+
+
+@pytest.mark.parametrize("name", THEIRS)
+def test_a_column_of_the_teams_own_is_not_taken_for_ours(
+    lake: SparkSession, team: World, name: str
+) -> None:
+    """A release has left its note, and the team has columns of these names since."""
+    kind, value = THEIRS[name]
+    adopt(lake, team.table)
+    release(lake, team.table, drop_columns=True)
+    table = one(lake, "orders")
+    # The table has partitions of its own, so our channel is still there.
+    table.alter("DROP COLUMN channel")
+    table.alter(f"ADD COLUMN {name} {kind}")
+    lake.sql(f"UPDATE {table.sql} SET {name} = {value}")
+    before = lake.table(table.sql).orderBy("dest", "at", "miles").collect()
+    head = one(lake, "orders").head()
+    for dry_run in (True, False):
+        with pytest.raises(InputError, match=f"has a column '{name}', which Evenkeel would add"):
+            adopt(lake, team.table, dry_run=dry_run)
+    release(lake, team.table, drop_columns=True)
+    table.refresh()
+    assert lake.table(table.sql).orderBy("dest", "at", "miles").collect() == before
+    assert table.head() == head
+    table.alter(f"RENAME COLUMN {name} TO sales_{name}")
+    adopt(lake, team.table)
+    assert placed(lake, team)
+    assert lake.table(table.sql).where(f"sales_{name} <> {value}").isEmpty()
+
+
+def test_a_column_that_a_release_has_left_is_taken_again(lake: SparkSession, team: World) -> None:
+    adopt(lake, team.table)
+    before = both(lake)
+    release(lake, team.table)
+    adopt(lake, team.table)
+    assert placed(lake, team) and both(lake) == before
+    release(lake, team.table, drop_columns=True)
+    adopt(lake, team.table)
+    assert placed(lake, team) and both(lake) == before
+
+
+@pytest.mark.parametrize("how", ["stream", "flink"])
+def test_a_stream_or_an_upsert_keeps_adoption_out(
+    lake: SparkSession, team: World, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = one(lake, "profiles")
+    if how == "stream":
+        source = lake.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
+        rows = source.selectExpr("'new' AS dest", "CAST(value AS INT) AS most")
+        check = str(team.folder / "checkpoint")
+        write = rows.writeStream.trigger(once=True).option("checkpointLocation", check)
+        write.toTable(table.sql).awaitTermination()
+    else:
+        # As Flink's committer says of itself.
+        lake.conf.set("spark.sql.iceberg.snapshot-property.flink.job-id", "1")
+        lake.sql(f"INSERT INTO {table.sql} VALUES ('new', 1)")
+        lake.conf.unset("spark.sql.iceberg.snapshot-property.flink.job-id")
+    with pytest.raises(InputError, match="a stream or an upsert wrote snapshot .* s ago"):
+        adopt(lake, team.table, dry_run=True)
+    monkeypatch.setattr("evenkeel_spark.iceberg.survey.STREAMING", 0)
+    adopt(lake, team.table, dry_run=True)
+    table.set_properties({"write.upsert.enabled": "true"})
+    with pytest.raises(InputError, match="has write.upsert.enabled: such upserts would miss rows"):
+        adopt(lake, team.table, dry_run=True)
+
+
+def test_maintain_tells_of_keys_that_a_late_upsert_has_doubled(
+    lake: SparkSession, team: World
+) -> None:
+    adopt(lake, team.table)
+    table, epoch = one(lake, "profiles"), team.table.epoch()
+    row = lake.table(table.sql).first()
+    assert row is not None
+    other = (row["channel"] + 1) % len(epoch.function.channels)
+    late = lake.createDataFrame([{**row.asDict(), "channel": other}], lake.table(table.sql).schema)
+    late.writeTo(table.sql).append()
+    (place,) = (step for what, step in steps(lake, team.table) if what == "profiles, late rows")
+    with pytest.raises(InputError, match="1 keys have several rows: a writer has routed by an old"):
+        place()
+
+
+def test_wide_values_are_weighed_and_moved(lake: SparkSession, fed: World) -> None:
+    columns = {
+        "trips": {"merge": "count"},
+        "places": {"merge": "set", "of": "miles"},
+        "many": {"merge": "hll", "of": "miles"},
+    }
+    fed.respec(state={"wide": {"path": "lake.db.wide", "format": "iceberg", "columns": columns}})
+    bootstrap(lake, fed.table, date(2013, 1, 8))
+    apply_window(lake, fed.table, date(2013, 1, 8), date(2013, 1, 10))
+    profile, _ = learn(lake, fed.table, date(2013, 1, 10))
+    files = lake.sql("SELECT * FROM lake.db.wide.files WHERE content = 0").toPandas()
+    rows = IcebergTable(lake, "lake.db.wide").rows().count()
+    share = rows / files["record_count"].sum()
+    assert profile.bytes.sum() == pytest.approx(files["file_size_in_bytes"].sum() * share)
+    # D000 has most events, so its row has the widest set.
+    weights = dict(zip(profile.heavy_names, profile.heavy_bytes.tolist(), strict=True))
+    assert weights["D000"] == max(weights.values()) > 1.2 * min(weights.values())
+    migration = planned(lake, fed, "r1", capacities=(1, 1, 1, 0.3))
+    migrate(lake, migration)
+    verify(lake, migration)
+    assert fed.table.epoch().number == 1
