@@ -23,6 +23,20 @@ if TYPE_CHECKING:
 COLUMNS_PROPERTY = "evenkeel.columns"
 
 
+def noted_merge(merge: str) -> str:
+    """Return a merge as a table notes it: by its name, and by the SQL of one of your own."""
+    version = merges()[merge].version
+    return f"{merge}@{version}" if version else merge
+
+
+def goes_by(noted: str, merge: str) -> bool:
+    """Return whether a column that was made as a table notes it is merged by a merge of now.
+
+    Tables of earlier versions note the name alone.
+    """
+    return noted in (merge, noted_merge(merge))
+
+
 def check_merges(name: str, table: StateTable, properties: Mapping[str, str]) -> None:
     """Refuse a spec that merges a column in another way than the values in the table were made.
 
@@ -39,13 +53,21 @@ def check_merges(name: str, table: StateTable, properties: Mapping[str, str]) ->
     """
     made = json.loads(properties.get(COLUMNS_PROPERTY, "{}"))
     for column, asked in table.columns.items():
-        if (was := made.get(column, asked.merge)) != asked.merge:
-            raise InputError(
-                f"column {column!r} was made by merge {was}, the spec says {asked.merge}",
-                f"{name} ({table.path})",
-                "Set it back. For another merge, add a column of a new name, and drop this one by "
-                "`evenkeel evolve`",
+        if goes_by(was := made.get(column, asked.merge), asked.merge):
+            continue
+        now = noted_merge(asked.merge)
+        fix = "Set it back. For another merge, add a column of a new name, and drop this one by "
+        fix += "`evenkeel evolve`"
+        if was.partition("@")[0] == asked.merge:
+            fix = (
+                "The SQL of this merge was edited: set it back, here or where the table was made. "
+                f"If both give the same values, run `evenkeel evolve --same {name}.{column}`"
             )
+        raise InputError(
+            f"column {column!r} was made by merge {was}, the spec says {now}",
+            f"{name} ({table.path})",
+            fix,
+        )
 
 
 def sql_name(path: str) -> str:

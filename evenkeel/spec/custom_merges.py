@@ -20,9 +20,10 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from evenkeel.spec.field_errors import field_error
-from evenkeel.spec.merges import MERGES, Merge, of_both
+from evenkeel.spec.merges import MERGES, Merge, of_some, raising
 from evenkeel.spec.strict_yaml import read_yaml
 from partitioning.errors import InputError
+from partitioning.function.canonical import digest
 
 #: YAML file with merges of your own. Default: none.
 MERGES_VARIABLE = "EVENKEEL_MERGES"
@@ -55,11 +56,18 @@ class _Own(BaseModel):
             return fill
 
         fold, pair = filled(self.fold, "{of}"), filled(self.pair, "{a}", "{b}")
+
+        def either(a: str, b: str, kind: str = "") -> str:
+            # The SQL may give a value for a null, such as a struct of nulls.
+            none = raising(f"pair gives null of {a} and {b}")
+            return of_some(f"coalesce({pair(a, b)}, {none})", a, b)
+
         return Merge(
             lambda of, by: fold(of),
-            lambda a, b, kind="": of_both(pair(a, b), a, b, f"pair gives null of {a} and {b}"),
+            either,
             filled(self.every, "{x}"),
             bare=pair,
+            version=digest([self.fold, self.pair, self.every])[:12],
             types=None if self.types is None else frozenset(self.types),
             types_text="a type that has an order" if self.types is None else ", ".join(self.types),
         )

@@ -63,6 +63,7 @@ class Merge:
     copied : every owner of a split key has a copy of the value, not a part of it
     bare : `pair` of two partial values that are not null; None: as `pair`
     adds : it adds numbers, so a decimal column needs one digit before the point to spare
+    version : of the SQL of a merge of somebody's own, which may be edited under its name
     """
 
     fold: Callable[[str, str], str]
@@ -76,6 +77,7 @@ class Merge:
     sketched: bool = False
     bare: Callable[[str, str], str] | None = None
     adds: bool = False
+    version: str = ""
 
     def takes(self, kind: str) -> bool:
         """Return whether its column may have a type, given by Spark's simple name."""
@@ -92,14 +94,9 @@ def raising(what: str) -> str:
     return f"raise_error({string_sql(f'{RAISED}: {what}')})"
 
 
-def of_both(value: str, a: str, b: str, why: str) -> str:
-    """Write the SQL of `value`, which is made of two partial values.
-
-    If one of them is null, the result is the other. If `value` is null and neither is, the SQL
-    fails with the text `why`.
-    """
-    otherwise = f"IF({a} IS NULL OR {b} IS NULL, coalesce({a}, {b}), {raising(why)})"
-    return f"coalesce({value}, {otherwise})"
+def of_some(value: str, a: str, b: str) -> str:
+    """Write the SQL of `value` if neither of two partial values is null, else of the other one."""
+    return f"IF({a} IS NULL OR {b} IS NULL, coalesce({a}, {b}), {value})"
 
 
 def _some(value: str) -> Pair:
@@ -120,7 +117,9 @@ def _added(a: str, b: str, kind: str = "") -> str:
             one, other = (f"try_cast({x} AS DECIMAL({_DIGITS - 1},{scale}))" for x in (a, b))
             value = f"try_add({one}, {other})"
         value = f"try_cast({value} AS {kind})"
-    return of_both(value, a, b, f"{a} + {b} is more than its type holds")
+    # The sum with a null is null, so most rows need no look at which it is.
+    more = raising(f"{a} + {b} is more than its type holds")
+    return f"coalesce({value}, {of_some(more, a, b)})"
 
 
 def _total(values: str) -> str:

@@ -279,7 +279,8 @@ def _check_own(events: DataFrame, column: StateColumn, merge: Merge) -> None:
     except (AnalysisException, ParseException) as error:
         what = f"does not do for column {column.of!r} ({_first_line(error)})"
         raise InputError(what, where, "Correct its SQL") from error
-    if len(set(kinds.values())) > 1:
+    # Fields of structs may be null or not.
+    if len({kind.simpleString() for kind in kinds.values()}) > 1:
         types = ", ".join(f"{n} {k.simpleString()}" for n, k in kinds.items())
         raise InputError(f"changes the type of column {column.of!r}: {types}", where, "Add casts")
     if not comparable(kinds["fold"]):

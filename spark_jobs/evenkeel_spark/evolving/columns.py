@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from evenkeel.registry.state_view import COLUMNS_PROPERTY, kinds
+from evenkeel.registry.state_view import COLUMNS_PROPERTY, goes_by, kinds, noted_merge
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.evolving.changes import Intent, Kind, TableChange
 from evenkeel_spark.evolving.team_checks import checked_columns, refuse_checked
@@ -85,7 +85,7 @@ class TableColumns:
         for column in self.spec.state[self.name].columns:
             old = before.get(column, column)
             if old in made:
-                self._check_merge(column, made[old])
+                found += self._other_merge(column, made[old])
                 found += [*self._widened(column, old), *self._other_input(column, old)]
             else:
                 found += self._added(column)
@@ -119,7 +119,6 @@ class TableColumns:
         self, renames: Mapping[str, str], made: Mapping[str, str | None]
     ) -> Iterator[TableChange]:
         for old, new in renames.items():
-            self._check_merge(new, made[old])
             refuse_checked(self.checked, "rename", old, self.where)
             sql = (f"RENAME COLUMN {quoted(old)} TO {quoted(new)}",) if self._has(old) else ()
             meaning = f"from {old}; its values stay, and no file is rewritten"
@@ -234,15 +233,25 @@ class TableColumns:
             meaning = "a call was broken off; columns that it has added stay"
             yield TableChange(Kind.end_change, self.name, "", meaning)
 
-    def _check_merge(self, column: str, merge: str | None) -> None:
+    def _other_merge(self, column: str, noted: str | None) -> Iterator[TableChange]:
+        """Yield the change of a merge whose SQL was edited to give the same; refuse others.
+
+        Parameters
+        ----------
+        noted : the merge that the column was made by, as the table notes it; None: not known
+        """
         intent = self._merge(column)
-        if merge not in (None, intent):
+        if noted is None or goes_by(noted, intent):
+            return
+        if noted.partition("@")[0] != intent or f"{self.name}.{column}" not in self.intent.same:
             raise InputError(
-                f"column {column!r} was made by merge {merge}, the spec says {intent}: its values "
-                "would be merged with ones of another meaning",
+                f"column {column!r} was made by merge {noted}, the spec says "
+                f"{noted_merge(intent)}: its values would be merged with ones of another meaning",
                 self.where,
                 _OTHER_NAME,
             )
+        meaning = f"by edited SQL, which gives the same values as {noted}; its values stay"
+        yield TableChange(Kind.edit_merge, self.name, column, meaning)
 
     def _merge(self, column: str) -> str:
         return self.spec.state[self.name].columns[column].merge

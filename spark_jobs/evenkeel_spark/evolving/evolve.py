@@ -6,6 +6,8 @@ step is one commit and looks first, so a call that is killed anywhere is run aga
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -194,7 +196,13 @@ def _wanted(
 ) -> dict[str, StructType]:
     """Return the columns that events make by now, by state table."""
     folded = fold(events.limit(0), spec, function).withColumn(state.CHANNEL, F.lit(0))
-    return {name: of_table(folded, spec, name).schema for name in spec.state}
+    return {name: _nullable(of_table(folded, spec, name).schema) for name in spec.state}
+
+
+def _nullable(schema: StructType) -> StructType:
+    """Return the schema with fields that may all be null, as Delta keeps them."""
+    text = re.sub(r'"(nullable|containsNull|valueContainsNull)":false', r'"\1":true', schema.json())
+    return StructType.fromJson(json.loads(text))
 
 
 def _check_resting(registry: Registry) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping
 
-from evenkeel.registry.state_view import COLUMNS_PROPERTY, check_merges
+from evenkeel.registry.state_view import COLUMNS_PROPERTY, check_merges, goes_by, noted_merge
 from evenkeel.spec.parts import StateTable
 from partitioning.errors import InputError
 
@@ -21,7 +21,14 @@ _FIX = (
 
 def declared(state: StateTable) -> str:
     """Return the value of `COLUMNS_PROPERTY` for a table of the spec."""
-    return json.dumps({n: c.merge for n, c in state.columns.items()}, sort_keys=True)
+    return json.dumps({n: noted_merge(c.merge) for n, c in state.columns.items()}, sort_keys=True)
+
+
+def is_declared(state: StateTable, properties: Mapping[str, str]) -> bool:
+    """Return whether a table has the columns of the spec, and no others, as far as it tells."""
+    made = json.loads(properties.get(COLUMNS_PROPERTY, declared(state)))
+    columns = {name: column.merge for name, column in state.columns.items()}
+    return made.keys() == columns.keys() and all(goes_by(made[n], m) for n, m in columns.items())
 
 
 def check_made_from_events(properties: Mapping[str, str], where: str) -> None:

@@ -43,6 +43,8 @@ _LOST_COMMIT = re.compile(
 )
 #: Delta's error class for a row that a constraint does not admit.
 REFUSED = "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES"
+#: Error that a writer's own MERGE raises for a row that has moved since it was routed.
+_ROW_MOVED = "[USER_RAISED_EXCEPTION] evenkeel_moved"
 
 
 def java_cause(error: BaseException) -> str:
@@ -53,8 +55,9 @@ def java_cause(error: BaseException) -> str:
 def may_try_again(error: BaseException) -> bool:
     """Tell whether a write that failed may be tried again, by the epoch that is current then.
 
-    Yes if another commit came first, or a constraint of Evenkeel's refused the rows. Neither has
-    written anything. A refusal may last for minutes, while rows move: wait between two tries.
+    Yes if another commit came first, or a constraint of Evenkeel's refused the rows, or your MERGE
+    did by `raise_error('evenkeel_moved')`. None has written anything. A refusal may last for
+    minutes, while rows move: wait between two tries.
 
     Parameters
     ----------
@@ -62,4 +65,4 @@ def may_try_again(error: BaseException) -> bool:
     """
     said = str(error)
     lost = isinstance(error, CONFLICTS) or _LOST_COMMIT.search(said) is not None
-    return lost or (REFUSED in said and OURS in said)
+    return lost or (REFUSED in said and OURS in said) or _ROW_MOVED in said

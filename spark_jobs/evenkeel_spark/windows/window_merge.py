@@ -7,14 +7,14 @@ from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from evenkeel.registry.state_view import COLUMNS_PROPERTY, joined
+from evenkeel.registry.state_view import joined
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.events.aggregate import exact, merged_sql, of_table
 from evenkeel_spark.events.reader import col
 from evenkeel_spark.migration.split_state import MAX_LISTED_KEYS, PartialMerge, check_nothing_lost
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.column_inputs import kept_inputs, made_of, same_inputs
-from evenkeel_spark.tables.declared_columns import check_none_added, declared
+from evenkeel_spark.tables.declared_columns import check_none_added, is_declared
 from evenkeel_spark.tables.delta import commits, constraints, state
 from evenkeel_spark.tables.delta.placement_sql import of_keys_sql
 from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
@@ -117,7 +117,7 @@ def _check_declared(spark: SparkSession, spec: TableSpec, name: str) -> None:
     found = state.properties(spark, table.path)
     check_none_added(found, f"{name} ({table.path})")
     kept, now = kept_inputs(found), made_of(spec, name)
-    same = found.get(COLUMNS_PROPERTY) in (None, declared(table))
+    same = is_declared(table, found)
     if table.columns and not (same and all(same_inputs(kept.get(c, now[c]), now[c]) for c in now)):
         raise FenceError(
             "its columns are those of another spec by now: the table was changed meanwhile",

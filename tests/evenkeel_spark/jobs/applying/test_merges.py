@@ -7,20 +7,17 @@ import math
 from functools import reduce
 from operator import or_
 
-import numpy as np
 import pytest
-import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from evenkeel.spec.custom_merges import MERGES_VARIABLE, merges
-from evenkeel.spec.loading import load_spec
-from evenkeel_spark.jobs.apply_window import apply_window
+from evenkeel.spec.custom_merges import merges
 from evenkeel_spark.jobs.bootstrap import bootstrap
 from partitioning.errors import InputError
 from tests.conftest import World
+from tests.support.cases.merged_values import FLAGS
 
 pytestmark = pytest.mark.spark
 
@@ -65,21 +62,6 @@ CASES = {
     "set b": ("set", "b"),
     "flags n": ("flags", "n"),
 }
-
-
-FLAGS = {"fold": "bit_or({of})", "pair": "{a} | {b}", "every": "bit_or({x})", "types": ["int"]}
-
-
-@pytest.fixture
-def registered(tmp_path, monkeypatch):
-    """Registers merges of this deployment's own."""
-
-    def register(given):
-        file = tmp_path / "merges.yaml"
-        file.write_text(given if isinstance(given, str) else yaml.safe_dump(given))
-        monkeypatch.setenv(MERGES_VARIABLE, str(file))
-
-    return register
 
 
 def orders(spark, rows, tree=((0, 1), (2, (3, 4))), groups=(0, 1, 0, 1, 0)):
@@ -156,7 +138,7 @@ events = st.tuples(
 def test_any_order_and_grouping_gives_what_one_owner_would_have(
     spark, registered, rows, tree, groups
 ):
-    registered({"flags": {**FLAGS, "types": ["bigint"]}})
+    registered({"flags": FLAGS})
     answers = orders(spark, rows, tree, groups)
     alone = answers.pop("one owner")
     for how, merged in answers.items():
@@ -179,7 +161,7 @@ def test_any_order_and_grouping_gives_what_one_owner_would_have(
 
 @pytest.mark.slow
 def test_sketches_of_many_values_keep_to_their_error(spark, registered):
-    registered({"flags": {**FLAGS, "types": ["bigint"]}})
+    registered({"flags": FLAGS})
     day = datetime.date(2013, 1, 1)
     rows = [(i % PARTS, day, i, 0.0, f"v{i}", None, None, None) for i in range(30_000)]
     answers = orders(spark, rows)
@@ -214,59 +196,3 @@ def test_a_merge_that_its_column_cannot_do_is_refused(spark, world: World, colum
         bootstrap(spark, world.table)
     assert message in str(caught.value)
     assert not (world.folder / "state").exists()
-
-
-def test_a_registered_merge_makes_state(spark, world: World, registered):
-    registered({"flags": FLAGS})
-    columns = {"bits": {"merge": "flags", "of": "miles"}}
-    world.respec(state={"totals": {"path": "state/totals", "columns": columns}})
-    bootstrap(spark, world.table, datetime.date(2013, 1, 8))
-    apply_window(spark, world.table, datetime.date(2013, 1, 8), datetime.date(2013, 1, 15))
-    found = world.table.state("totals", spark=spark).toPandas().set_index("dest")["bits"]
-    wanted = world.events.groupby("dest")["miles"].agg(np.bitwise_or.reduce)
-    assert found.sort_index().tolist() == wanted.tolist()
-    assert merges()["flags"].pair("a", "b") == (
-        "coalesce((a | b), IF(a IS NULL OR b IS NULL, coalesce(a, b), "
-        "raise_error('evenkeel cannot merge: pair gives null of a and b')))"
-    )
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ("{", "merges.yaml: not YAML"),
-        ("- a", "expected a mapping of merges by name"),
-        ({"sum": FLAGS}, "'sum' cannot name a custom merge"),
-        ({"flags": {**FLAGS, "pair": "{a} | {c}"}}, "flags: .*pair lacks {b}"),
-        ({"flags": {**FLAGS, "code": "x"}}, "flags.code: there is no such field, got"),
-        ({"flags": {"fold": "max({of})"}}, "flags.pair: is missing"),
-        ({"other": FLAGS}, "merge: there is no such merge; allowed: .*, other .got 'flags'"),
-        ({"flags": {**FLAGS, "types": ["date"]}}, "is int. Allowed: date, for flags"),
-        ({"flags": {**FLAGS, "fold": "no_such({of})"}}, "merge 'flags' .* does not do for column"),
-        ({"flags": {**FLAGS, "fold": "bit_or({of}"}}, "merge 'flags' .* does not do for column"),
-        (
-            {
-                "flags": {
-                    "fold": "map(max({of}), 1)",
-                    "pair": "map_concat({a}, {b})",
-                    "every": "first({x})",
-                }
-            },
-            "makes map<int,int> of column 'miles': rows with a map",
-        ),
-        ({"flags": {**FLAGS, "every": "avg({x})"}}, "changes the type .*fold int, .*every double"),
-    ],
-)
-def test_a_wrong_registered_merge_is_one_error(spark, world: World, registered, given, message):
-    registered(given)
-    columns = {"bits": {"merge": "flags", "of": "miles"}}
-    world.respec(state={"totals": {"path": "state/totals", "columns": columns}})
-    with pytest.raises(InputError, match=message) as caught:
-        bootstrap(spark, world.table)
-    assert "\n" not in str(caught.value)
-
-
-def test_registered_merges_that_are_not_there(tmp_path, world: World, monkeypatch):
-    monkeypatch.setenv(MERGES_VARIABLE, str(tmp_path / "none.yaml"))
-    with pytest.raises(InputError, match="none.yaml: cannot be read"):
-        load_spec(world.spec_path)

@@ -234,6 +234,10 @@ def test_a_writer_may_try_again_what_was_refused_or_lost(
     spark.sql(f"ALTER TABLE {table} ADD CONSTRAINT whole CHECK (id >= 0)")
     assert not evenkeel_spark.may_try_again(refused(f"INSERT INTO {table} VALUES (-1)"))
     assert not evenkeel_spark.may_try_again(refused("SELECT * FROM evenkeel_spark"))
+    # A writer's own MERGE says so for rows that have moved, and nothing else that it raises.
+    moved = f"UPDATE {table} SET id = raise_error('evenkeel_moved')"
+    assert evenkeel_spark.may_try_again(refused(moved))
+    assert not evenkeel_spark.may_try_again(refused(moved.replace("_moved", "_several")))
 
     def slow(number: int) -> int:
         end = time.monotonic() + 60
