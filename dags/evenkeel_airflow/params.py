@@ -5,7 +5,7 @@ from __future__ import annotations
 from airflow.sdk import Param
 
 from evenkeel.spec.run_params import Params
-from evenkeel.spec.table_spec import TableSpec
+from evenkeel.spec.table_spec import DELTA_ONLY, TableSpec
 
 #: Headings of Airflow's form.
 AIM, SAFETY = "Aim", "Limits"
@@ -21,7 +21,8 @@ _FIELDS = Params.model_json_schema()["properties"]
 
 def rebalance_params(spec: TableSpec) -> dict[str, Param]:
     """Return the Params of a rebalance; an empty one takes the spec's value."""
-    return {name: _param(name, spec) for name in _FIELDS}
+    left_out = DELTA_ONLY if spec.iceberg else ()
+    return {name: _param(name, spec) for name in _FIELDS if name not in left_out}
 
 
 def switch(title: str, description: str, **schema: str) -> Param:

@@ -56,17 +56,19 @@ def check_merges(name: str, table: StateTable, properties: Mapping[str, str]) ->
         if goes_by(was := made.get(column, asked.merge), asked.merge):
             continue
         now = noted_merge(asked.merge)
-        fix = "Set it back. For another merge, add a column of a new name, and drop this one by "
-        fix += "`evenkeel evolve`"
-        if was.partition("@")[0] == asked.merge:
-            fix = (
-                "The SQL of this merge was edited: set it back, here or where the table was made. "
-                f"If both give the same values, run `evenkeel evolve --same {name}.{column}`"
-            )
+        edited, noted = was.partition("@")[0] == asked.merge, json.dumps({**made, column: now})
         raise InputError(
             f"column {column!r} was made by merge {was}, the spec says {now}",
             f"{name} ({table.path})",
-            fix,
+            "The SQL of this merge was edited: set it back, here or where the table was made. If "
+            f"both give the same values: ALTER TABLE {iceberg_name(table.path)} SET TBLPROPERTIES "
+            f"('{COLUMNS_PROPERTY}' = '{noted}')"
+            if edited and table.format == "iceberg"
+            else "The SQL of this merge was edited: set it back, here or where the table was made. "
+            f"If both give the same values, run `evenkeel evolve` with --same {name}.{column}"
+            if edited
+            else "Set it back. For another merge, add a column of a new name, and drop this one by "
+            "`evenkeel evolve`",
         )
 
 

@@ -164,6 +164,7 @@ _OF_MESSAGES = {
     "that the column's type or a CHECK of yours does not hold, such as a sum that is too large.",
     r"a (streaming query|stream or an upsert)|has \{_UPSERTS\}|has write.upsert": "The query was "
     "started before adoption, so it routes no row, or deletes rows where they were before.",
+    r"was rolled back from": "Somebody called rollback_to_snapshot while this job worked.",
     r"\{several\} keys have": "A writer that had begun before an epoch was published wrote rows of "
     "keys that had moved, such as an upsert of Flink.",
     r"another run has applied|its commits tell|the window .*(was applied|ends at)": "Two runs "

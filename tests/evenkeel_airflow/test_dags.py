@@ -11,6 +11,7 @@ from unittest.mock import Mock
 
 import pytest
 
+from tests.conftest import SPEC
 from tests.support import airflow_env
 from tests.support.airflow_env import airflow_db, dag_bag, dag_of  # noqa: F401  a fixture
 
@@ -144,6 +145,20 @@ def test_a_wrong_param_is_refused_before_anything_runs(wrong: dict[str, Any]) ->
     error = airflow_env.exception("ParamValidationError")
     with pytest.raises(error, match="is less than the minimum|is not one of"):
         dag.params.get_param(name).resolve(value)
+
+
+def test_a_table_in_iceberg_has_no_params_for_commits_of_delta(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such a Param would fail the run: rows move in one commit on a branch."""
+    monkeypatch.setenv("EVENKEEL_TABLES", str(world.folder))
+    limits = {"batch", "batch_files", "rate", "rate_rows"}
+    every = {*dag_of("rebalance_trips").params}
+    assert limits < every
+    columns = SPEC["state"]["totals"]["columns"]
+    made = {"path": "lake.db.totals", "format": "iceberg", "columns": columns}
+    world.respec(state={"totals": made})
+    assert {*dag_of("rebalance_trips").params} == every - limits
 
 
 @pytest.mark.parametrize("kind", ["rebalance", "roll_back"])

@@ -173,13 +173,13 @@ def row_problems(
 
 
 def space_problems(
-    spark: SparkSession, spec: TableSpec, name: str, size: int
+    spark: SparkSession, folder: str, size: int, where: str
 ) -> Iterator[EvenkeelError]:
-    """Yield an error if the table's folder has no room for so many bytes more."""
-    free = filesystem.free_bytes(spark, spec.state[name].path)
+    """Yield an error if a table's folder has no room for so many bytes more."""
+    free = filesystem.free_bytes(spark, folder)
     if free is not None and free < size:
         yield InputError(
             f"a rewrite needs {size:,} bytes, and {free:,} are free",
-            table_in_errors(spec, name),
+            where,
             "Make room: the old files stay for as long as the table keeps versions",
         )

@@ -86,8 +86,7 @@ class Survey:
         ----------
         function : that the table is to be placed by
         """
-        keys = "" if self.keys is None else f", {self.keys:,} keys"
-        yield f"{self.name}: {self.rows:,} rows{keys}, {self.size:,} bytes in {self.files:,} files"
+        yield content_line(self.name, self.rows, self.keys, self.size, self.files)
         yield evenness_line(self.name, self.channels, function)
         for problem in self.problems:
             yield f"{self.name}: cannot be adopted: {problem}"
@@ -111,15 +110,11 @@ class Survey:
             )
 
     def _rewrite_lines(self, table: StateTable, cores: int) -> Iterator[str]:
-        seconds = self.size / (REWRITTEN * max(1, cores))
         yield (
             f"{self.name}: one commit would write all {self.size:,} bytes again, with the columns "
             f"{SLOT} and {CHANNEL}"
         )
-        yield (
-            f"{self.name}: a rewrite takes about {seconds:,.0f} s on {cores} cores, if a core "
-            f"rewrites {REWRITTEN / 1e6:.0f} MB a second (`make bench ARGS=adopt` measures it)"
-        )
+        yield seconds_line(self.name, self.size, cores)
         yield (
             f"{self.name}: a stream that reads this table stops at that commit. It has to start "
             "again with a new checkpoint. Readers of its change data feed get each row as deleted "
@@ -132,6 +127,21 @@ class Survey:
                 f"{self.name}: is partitioned by {', '.join(kept)}, and would not be by "
                 f"{', '.join(lost)}; to keep that below {CHANNEL}, give partitions: {asked}"
             )
+
+
+def content_line(name: str, rows: int, keys: int | None, size: int, files: int) -> str:
+    """Tell what a table holds; no keys: they were not counted, as each may have many rows."""
+    counted = "" if keys is None else f", {keys:,} keys"
+    return f"{name}: {rows:,} rows{counted}, {size:,} bytes in {files:,} files"
+
+
+def seconds_line(name: str, size: int, cores: int) -> str:
+    """Tell how long a rewrite of so many bytes takes on so many cores."""
+    seconds = size / (REWRITTEN * max(1, cores))
+    return (
+        f"{name}: a rewrite takes about {seconds:,.0f} s on {cores} cores, if a core rewrites "
+        f"{REWRITTEN / 1e6:.0f} MB a second (`make bench ARGS=adopt` measures it)"
+    )
 
 
 def look(spark: SparkSession, spec: TableSpec, name: str, function: PartitioningFunction) -> Survey:
@@ -161,7 +171,7 @@ def look(spark: SparkSession, spec: TableSpec, name: str, function: Partitioning
     partitions = tuple(state.partition_columns(spark, table.path))
     fits = _fits(rows, function, partitions == (CHANNEL, *table.partitions))
     if not fits:
-        problems += space_problems(spark, spec, name, size)
+        problems += space_problems(spark, table.path, size, where)
     return Survey(
         name,
         version,

@@ -243,12 +243,16 @@ class TableColumns:
         intent = self._merge(column)
         if noted is None or goes_by(noted, intent):
             return
-        if noted.partition("@")[0] != intent or f"{self.name}.{column}" not in self.intent.same:
+        edited = noted.partition("@")[0] == intent
+        if not edited or f"{self.name}.{column}" not in self.intent.same:
             raise InputError(
                 f"column {column!r} was made by merge {noted}, the spec says "
                 f"{noted_merge(intent)}: its values would be merged with ones of another meaning",
                 self.where,
-                _OTHER_NAME,
+                f"Set its SQL back; or, if both give the same values, give --same "
+                f"{self.name}.{column}"
+                if edited
+                else _OTHER_NAME,
             )
         meaning = f"by edited SQL, which gives the same values as {noted}; its values stay"
         yield TableChange(Kind.edit_merge, self.name, column, meaning)

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.forgetting.keys import WantedKeys
-from evenkeel_spark.forgetting.meanwhile import STEP
+from evenkeel_spark.forgetting.meanwhile import FORGET
 from evenkeel_spark.runtime.retry import retry_on_conflict
 from evenkeel_spark.tables.delta import commits, constraints, state
 from evenkeel_spark.tables.delta.preflight import check_tables
@@ -32,7 +32,7 @@ _REWRITE = {
     # Jobs that have read the key's events look for this commit: see `meanwhile`.
     "spark.databricks.delta.skipRecordingEmptyCommits": "false",
 }
-_META = {"step": STEP}
+_META = {"step": FORGET}
 
 
 @dataclass(frozen=True)

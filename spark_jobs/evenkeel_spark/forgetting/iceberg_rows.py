@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.forgetting.keys import WantedKeys
-from evenkeel_spark.forgetting.meanwhile import STEP
+from evenkeel_spark.forgetting.meanwhile import FORGET
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.crash_point import crash_point
 from evenkeel_spark.tables.delta.write_session import in_session
@@ -21,7 +21,7 @@ from evenkeel_spark.tables.iceberg.commits import STATEMENT_TRIES, once_free
 from evenkeel_spark.tables.iceberg.retention import KEPT_SNAPSHOTS, kept_for, newest_kept
 from evenkeel_spark.tables.iceberg.table import MAIN, IcebergTable
 
-_META = {"step": STEP}
+_META = {"step": FORGET}
 _WANTED_VIEW = "evenkeel_wanted"
 #: Options of `rewrite_data_files`: each file with deletes, and no file because of its size.
 _WITH_DELETES = {
@@ -59,9 +59,9 @@ class IcebergRows:
         crash_point("marked")
         deleted = once_free(name, one.refresh, lambda: _delete(one, wanted), STATEMENT_TRIES)
         crash_point("deleted")
-        once_free(name, one.refresh, lambda: _purge(one), STATEMENT_TRIES)
-        if deleted:
-            # `maintain` keeps the newest snapshots whatever their age: none of them has the rows.
+        rewritten = once_free(name, one.refresh, lambda: _purge(one), STATEMENT_TRIES)
+        if deleted or rewritten:
+            # `maintain` keeps the newest snapshots whatever their age: no file there has the rows.
             _mark(one)
         one.refresh()
         if (kept := newest_kept(one.properties())) > KEPT_SNAPSHOTS:
@@ -106,6 +106,8 @@ def _delete(one: IcebergTable, wanted: WantedKeys) -> int:
     return found
 
 
-def _purge(one: IcebergTable) -> Row | None:
+def _purge(one: IcebergTable) -> int:
+    """Rewrite the data files with deletes; return how many."""
     options = ", ".join(f"'{name}', '{value}'" for name, value in _WITH_DELETES.items())
-    return one.call("rewrite_data_files", {"options": f"map({options})"})
+    done = one.call("rewrite_data_files", {"options": f"map({options})"})
+    return int(done[0]) if done else 0

@@ -20,7 +20,8 @@ from evenkeel_spark.tables.iceberg.table import IcebergTable
 from evenkeel_spark.tables.membership import table_in_errors
 from partitioning.errors import FenceError
 
-STEP = "forget"
+#: Step that commits of forget say.
+FORGET = "forget"
 
 
 def check_none_forgotten(spark: SparkSession, path: str, where: str, since: int) -> None:
@@ -30,7 +31,7 @@ def check_none_forgotten(spark: SparkSession, path: str, where: str, since: int)
     ------
     FenceError : one was
     """
-    if any(c.meta.get("step") == STEP for c in commits.history_since(spark, path, since)):
+    if any(c.meta.get("step") == FORGET for c in commits.history_since(spark, path, since)):
         raise _forgotten(where)
 
 
@@ -43,8 +44,12 @@ def check_none_forgotten_at(one: IcebergTable, where: str, since: int, head: int
     """
     made = one.since(since, head)
     if made is None:
-        raise FenceError(f"was rolled back from snapshot {since}", where, "Run it again")
-    if any(commit.summary.get(f"{SUMMARY}step") == STEP for commit in made):
+        raise FenceError(
+            f"was rolled back from snapshot {since}: nobody can tell whether a key was forgotten",
+            where,
+            "Run it again",
+        )
+    if any(commit.summary.get(f"{SUMMARY}step") == FORGET for commit in made):
         raise _forgotten(where)
 
 

@@ -20,8 +20,8 @@ from evenkeel.spec.table_spec import TableSpec
 from evenkeel.table import Table
 from evenkeel_spark.adoption.adopt import function_to_adopt_by, made_from_columns
 from evenkeel_spark.adoption.row_tasks import by_slot_range, tasks_of
-from evenkeel_spark.iceberg.placing import count_misplaced, name_column, place, slot_name
-from evenkeel_spark.iceberg.survey import IcebergSurvey, survey_table
+from evenkeel_spark.iceberg.placing import name_column, place, slot_name
+from evenkeel_spark.iceberg.survey import IcebergSurvey, must_rewrite, survey_table
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.crash_point import crash_point
 from evenkeel_spark.tables.declared_columns import ROWS_PROPERTY
@@ -34,6 +34,7 @@ from evenkeel_spark.tables.delta.state import (
 from evenkeel_spark.tables.iceberg.checks import check_registry, iceberg_table
 from evenkeel_spark.tables.iceberg.table import BRANCHES, IcebergTable
 from evenkeel_spark.tables.membership import table_in_errors
+from evenkeel_spark.tables.parallelism import cores
 from evenkeel_spark.windows.iceberg.branches import write_by_branch
 from partitioning.errors import FenceError
 from partitioning.function.function import PartitioningFunction
@@ -43,8 +44,6 @@ from partitioning.function.sql import channel_sql, quoted, slot_sql
 REWRITES = 3
 #: Names of its branches begin so.
 ADOPTING = f"{BRANCHES}adopt_"
-#: Part of a table's rows that one UPDATE may place. If more are elsewhere, all are written again.
-FEW = 0.1
 #: A move writes moved rows and deletion vectors, and no row that stays.
 UPDATES_WELL = {"write.update.mode": "merge-on-read"}
 
@@ -78,8 +77,8 @@ def adopt(spark: SparkSession, table: Table, dry_run: bool = False) -> list[Iceb
     for survey in surveys:
         for line in survey.found(function):
             say(line)
-        if dry_run:
-            say(survey.change)
+        for line in survey.changes(cores(spark)) if dry_run else ():
+            say(line)
     if problem := next((p for survey in surveys for p in survey.problems), None):
         raise problem
     if dry_run:
@@ -130,8 +129,8 @@ def _take(
         one.set_properties({BEFORE_PROPERTY: json.dumps({"properties": before})})
     crash_point("noted")
     # A release may have left the channel alone.
-    fresh = one.epoch() is None
-    if fresh:
+    rewrites = must_rewrite(one, function, survey.rows)
+    if one.epoch() is None:
         one.add_columns(function.epoch)
     else:
         name_column(table.registry, one, function.epoch)
@@ -141,7 +140,7 @@ def _take(
     one.set_properties(UPDATES_WELL)
     crash_point("partitioned")
     # After a broken-off adoption, only late rows may be left.
-    if fresh or count_misplaced(one, function) > FEW * survey.rows:
+    if rewrites:
         _rewrite(one, survey, function, table_in_errors(spec, name))
     # A writer that had begun before the columns were added may end only now.
     place(one, table_in_errors(spec, name), function, _meta(function))

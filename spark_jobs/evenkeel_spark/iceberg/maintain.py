@@ -10,7 +10,7 @@ from functools import partial
 from pyspark.sql import Row, SparkSession
 
 from evenkeel.table import Table
-from evenkeel_spark.iceberg.placing import place, slot_name
+from evenkeel_spark.iceberg.placing import count_misplaced, place, slot_name
 from evenkeel_spark.tables.delta.checksums import duplicate_keys
 from evenkeel_spark.tables.iceberg.checks import (
     adopted_tables,
@@ -51,16 +51,17 @@ def steps(spark: SparkSession, table: Table) -> Iterator[tuple[str, Callable[[],
 
 
 def _place(table: IcebergTable, where: str, function: PartitioningFunction, whole: bool) -> str:
-    """Bring late rows to their place; if a key may have one row only, see that none has two."""
+    """Bring late rows to their place, unless a key that may have one row only has several."""
     meta = {"step": "maintain", "epoch": function.epoch}
-    placed = place(table, where, function, meta)
-    if placed and whole and (several := duplicate_keys(table.rows(), function)):
+    late = whole and count_misplaced(table, function) > 0
+    if late and (several := duplicate_keys(table.rows(), function)):
+        # Their channels still tell which of them is by an older epoch.
         raise InputError(
             f"{several:,} keys have several rows: a writer has routed by an older epoch",
             where,
             "Find out which rows are the newest, and delete the others",
         )
-    return f"{placed:,} placed"
+    return f"{place(table, where, function, meta):,} placed"
 
 
 def _rewrite(table: IcebergTable) -> str:

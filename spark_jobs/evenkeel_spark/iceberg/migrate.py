@@ -25,6 +25,7 @@ from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.crash_point import crash_point
 from evenkeel_spark.tables.delta.checksums import duplicate_keys
 from evenkeel_spark.tables.iceberg.checks import adopted_tables
+from evenkeel_spark.tables.iceberg.commits import PLACED
 from evenkeel_spark.tables.iceberg.table import BRANCHES, IcebergTable
 from evenkeel_spark.tables.membership import table_in_errors
 from evenkeel_spark.tables.moving import repair_advice
@@ -130,7 +131,9 @@ def move(migration: Migration, name: str, table: IcebergTable, step: str) -> Tab
     statement = update_sql(target, slot_name(table), migration.after)
     size = table.bytes_per_row()
     try:
-        table.write(migration.meta(step), lambda own: own.sql(statement))
+        # The gate measures this snapshot before main follows: all of its rows are placed.
+        said = {**migration.meta(step), PLACED: migration.after.digest}
+        table.write(said, lambda own: own.sql(statement))
         crash_point("moved")
     finally:
         # A rollback may have dropped the branch: say that, and not that it is missing.

@@ -16,9 +16,11 @@ from evenkeel_spark.adoption.obstacles import (
     kinds_of,
     owner_problems,
     row_problems,
+    space_problems,
     taken_problems,
 )
-from evenkeel_spark.adoption.survey import count_rows, evenness_line
+from evenkeel_spark.adoption.survey import content_line, count_rows, evenness_line, seconds_line
+from evenkeel_spark.iceberg.placing import count_misplaced
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.comparable import incomparable
 from evenkeel_spark.tables.delta.state import BEFORE_PROPERTY
@@ -31,6 +33,8 @@ from partitioning.function.function import PartitioningFunction
 
 #: Iceberg's format that has deletion vectors and defaults of columns.
 _VERSION, _LEAST = "format-version", 3
+#: Part of a table's rows that one UPDATE may place. If more are elsewhere, all are written again.
+FEW = 0.1
 #: Property of tables to which Flink writes upserts, by equality deletes.
 _UPSERTS = "write.upsert.enabled"
 #: In the summary of a snapshot that a stream of Spark or of Flink wrote, or that has such deletes.
@@ -44,31 +48,47 @@ class IcebergSurvey:
     Parameters
     ----------
     rows, size, files : of main; size in bytes
+    keys : distinct keys; None: not counted, as a key may have many rows
     channels : rows by channel, as the function places them
+    rewrites : all rows would be written again
     problems : why it cannot be adopted; empty: it can
     """
 
     name: str
     rows: int
+    keys: int | None
     channels: Mapping[int, int]
     size: int
     files: int
+    rewrites: bool
     problems: tuple[EvenkeelError, ...]
 
     def found(self, function: PartitioningFunction) -> Iterator[str]:
         """Yield what is there, a line each."""
-        yield f"{self.name}: {self.rows:,} rows, {self.size:,} bytes in {self.files:,} files"
+        yield content_line(self.name, self.rows, self.keys, self.size, self.files)
         yield evenness_line(self.name, self.channels, function)
         for problem in self.problems:
             yield f"{self.name}: cannot be adopted: {problem}"
 
-    @property
-    def change(self) -> str:
-        """Tell what an adoption would do, in a line for a person to read before it."""
-        return (
+    def changes(self, cores: int) -> Iterator[str]:
+        """Yield what an adoption would do, a line each, for a person to read before it.
+
+        Parameters
+        ----------
+        cores : that a rewrite may use
+        """
+        if not self.rewrites:
+            yield f"{self.name}: only rows that are elsewhere would be written again"
+            return
+        yield (
             f"{self.name}: would get the columns slot_N and {CHANNEL}, and a partition field "
-            f"{CHANNEL}; one snapshot would write all rows again. Later, maintain would remove "
-            "snapshots older than `keep` days"
+            f"{CHANNEL}; one snapshot would write all {self.size:,} bytes again. Later, maintain "
+            "would remove snapshots older than `keep` days"
+        )
+        yield seconds_line(self.name, self.size, cores)
+        yield (
+            f"{self.name}: a stream that reads this table stops at that snapshot, unless it skips "
+            "overwrites, or has a new checkpoint"
         )
 
 
@@ -81,8 +101,26 @@ def survey_table(
     total = table.files().agg(F.sum("size"), F.count(F.lit(1))).collect()[0]
     say(f"{name}: reading {total[0] or 0:,} bytes in {total[1]:,} files")
     rows, nulls, keys, channels = count_rows(table.rows(), spec, spec.state[name], function)
+    where, size = table_in_errors(spec, name), int(total[0] or 0)
     problems += row_problems(spec, name, nulls, rows, keys)
-    return IcebergSurvey(name, rows, channels, int(total[0] or 0), total[1], tuple(problems))
+    rewrites = must_rewrite(table, function, rows)
+    if rewrites and (folder := _folder(table)) is not None:
+        problems += space_problems(table.spark, folder, size, where)
+    return IcebergSurvey(name, rows, keys, channels, size, total[1], rewrites, tuple(problems))
+
+
+def must_rewrite(table: IcebergTable, function: PartitioningFunction, rows: int) -> bool:
+    """Return whether an adoption writes all rows again, and not a few that are elsewhere alone."""
+    placed = table.epoch() is not None and CHANNEL in table.schema().names
+    return not placed or count_misplaced(table, function) > FEW * rows
+
+
+def _folder(table: IcebergTable) -> str | None:
+    """Return a table's folder if it is on a disk or in HDFS: buckets have no end."""
+    told = table.spark.sql(f"DESCRIBE TABLE EXTENDED {table.sql}").where("col_name = 'Location'")
+    found = told.first()
+    place = "" if found is None else str(found["data_type"])
+    return place if place.startswith(("/", "file:", "hdfs:")) else None
 
 
 def _problems(spec: TableSpec, name: str, table: IcebergTable) -> Iterator[EvenkeelError]:
@@ -129,8 +167,8 @@ def _writer_problems(
             return
         if any(name in commit.summary for name in _OF_STREAMS):
             yield InputError(
-                f"a stream or an upsert wrote snapshot {commit.number} {age:.0f} s ago: it gives "
-                "its rows no slot and channel, or deletes rows where they were before",
+                f"a stream or an upsert wrote snapshot {commit.number} {age:.0f} s ago: it would "
+                "fail, or delete rows where they were before",
                 where,
                 f"Stop it, wait {STREAMING:.0f} s, adopt, and let it route its rows",
             )

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from evenkeel_spark.forgetting.forget import forget
@@ -30,6 +31,7 @@ from tests.support.iceberg.tables import both, placed, planned
 pytestmark = pytest.mark.spark
 
 KEYS = ["D001", "D007"]
+MERGE_ON_READ = "('write.delete.mode' = 'merge-on-read')"
 
 
 def without(world: World, keys: list[str]) -> World:
@@ -77,11 +79,19 @@ def test_the_rows_go_with_the_files_that_hid_them(
     check(lake, kept, day(12))
 
 
+@pytest.mark.parametrize("before", ["nothing", "killed", "deleted by hand"])
 def test_no_file_has_the_keys_once_snapshots_have_gone(
-    lake: SparkSession, kept: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    lake: SparkSession, kept: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str
 ) -> None:
     """The two newest snapshots stay whatever their age; those must not have the rows either."""
     apply_window(lake, kept.table, day(8), day(10))
+    if before == "killed":
+        with pytest.raises(Crash), at("deleted", crash, 1):
+            forget(lake, kept.table, KEYS)
+    if before == "deleted by hand":
+        for name in NAMES:
+            lake.sql(f"ALTER TABLE lake.db.{name} SET TBLPROPERTIES {MERGE_ON_READ}")
+            lake.sql(f"DELETE FROM lake.db.{name} WHERE dest IN ('D001', 'D007')")
     forget(lake, kept.table, KEYS)
     # A window trusts that this has moved no row.
     table, function = one(lake, "totals"), kept.table.epoch().function
@@ -187,17 +197,20 @@ def test_another_writer_is_first(
     """Rows that come while the keys' rows are deleted are deleted, too."""
     adopt(lake, team.table)
     table, real = one(lake, "orders"), type(one(lake, "orders")).write
-    done: list[int] = []
+    tried: list[str] = []
 
     def write(self: Any, meta: Any, statement: Callable[..., Any], conf: Any = None) -> None:
+        if self.name == table.name:
+            tried.append(self.name)
+        if len(tried) == 2 and self.name == table.name:
+            # The first is the commit without rows, and this is the one that deletes.
+            lake.table(self.sql).where("dest = 'D001'").writeTo(self.sql).append()
+            raise PySparkException("ValidationException: found conflicting files")
         real(self, meta, statement, conf)
-        if self.name == table.name and not done:
-            done.append(1)
-            rows = lake.table(self.sql).where("dest = 'D001'")
-            rows.writeTo(self.sql).append()
 
     monkeypatch.setattr(type(table), "write", write)
     rows = lake.table(table.sql).where("dest IN ('D001', 'D007')").count()
     more = lake.table(table.sql).where("dest = 'D001'").count()
     assert forget(lake, team.table, KEYS)["orders"] == rows + more
+    assert len(tried) == 4
     assert not lake.table(table.sql).where("dest IN ('D001', 'D007')").count()

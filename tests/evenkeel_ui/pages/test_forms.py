@@ -103,3 +103,20 @@ def test_of_go_on_and_undo_at_once_one_counts(
 ) -> None:
     presses = [partial(press, site, "uma", broken, way) for way in ("go_on", "undo")]
     assert together(monkeypatch, presses) == [303, 409]
+
+
+def test_a_table_in_iceberg_has_no_fields_for_commits_of_delta(site: Site) -> None:
+    def shown() -> list[str]:
+        answer = site.client("uma").get(f"{HOME}/rebalance")
+        page = answer.text
+        assert answer.status_code == 200 and 'name="budget"' in page
+        return [f for f in ("batch", "batch_files", "rate", "rate_rows") if f'name="{f}"' in page]
+
+    assert len(shown()) == 4
+    (name, part), *_ = SPEC["state"].items()
+    made = {**part, "path": f"lake.db.{name}", "format": "iceberg"}
+    Path(site.shop.spec).write_text(yaml.safe_dump({**SPEC, "state": {name: made}}))
+    try:
+        assert shown() == []
+    finally:
+        Path(site.shop.spec).write_text(yaml.safe_dump(SPEC))

@@ -20,6 +20,8 @@ TRIES = 20
 STATEMENT_TRIES = 5
 #: Prefix of what our commits say of themselves in the summary of their snapshot.
 SUMMARY = "evenkeel."
+#: In the summary of a snapshot of ours: digest of the function that has placed all of its rows.
+PLACED = "placed"
 #: Lists the data files of a table, each with the mean of its partition. Iceberg 1.12 cannot plan
 #: `files` once a column is dropped that has partitioned them, as release does.
 FILES_SQL = (

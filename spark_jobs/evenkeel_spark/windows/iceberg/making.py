@@ -27,13 +27,12 @@ from evenkeel_spark.tables.delta.state import (
 from evenkeel_spark.tables.delta.unfinished_table import MADE_PROPERTY
 from evenkeel_spark.tables.delta.write_session import in_session
 from evenkeel_spark.tables.iceberg.checks import adopted_tables, check_registry
-from evenkeel_spark.tables.iceberg.commits import SUMMARY, commits_back
+from evenkeel_spark.tables.iceberg.commits import PLACED, SUMMARY, commits_back
 from evenkeel_spark.tables.iceberg.table import IcebergTable
 from evenkeel_spark.tables.membership import table_in_errors
 from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
 from evenkeel_spark.windows.first_state import check_made, made_from, rows_until
 from evenkeel_spark.windows.iceberg.merging import MERGES_WELL
-from evenkeel_spark.windows.iceberg.snapshots import PLACED
 from partitioning.errors import DamagedError, InputError
 from partitioning.strategies.hashing import first_function
 

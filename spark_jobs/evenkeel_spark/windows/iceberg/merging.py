@@ -21,14 +21,13 @@ from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.delta.placement_sql import misplaced_sql
 from evenkeel_spark.tables.delta.write_session import in_session
 from evenkeel_spark.tables.iceberg.checks import check_slot_column
-from evenkeel_spark.tables.iceberg.commits import IcebergCommit
+from evenkeel_spark.tables.iceberg.commits import PLACED, IcebergCommit
 from evenkeel_spark.tables.iceberg.table import BRANCHES, IcebergTable
 from evenkeel_spark.tables.membership import table_in_errors
 from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
 from evenkeel_spark.windows.applied_windows import Applied
 from evenkeel_spark.windows.iceberg.branches import write_by_branch
 from evenkeel_spark.windows.iceberg.snapshots import (
-    PLACED,
     IcebergWindows,
     known_placed,
     windows_at,

@@ -16,14 +16,14 @@ from pyspark.sql.types import StructType
 
 from evenkeel.table import Table
 from evenkeel_spark.events.reader import check_key
-from evenkeel_spark.forgetting.meanwhile import STEP as FORGET
+from evenkeel_spark.forgetting.meanwhile import FORGET
 from evenkeel_spark.tables.column_inputs import check_made_of
 from evenkeel_spark.tables.iceberg.checks import (
     adopted_tables,
     check_slot_column,
     iceberg_table,
 )
-from evenkeel_spark.tables.iceberg.commits import SUMMARY, IcebergCommit, commits_back
+from evenkeel_spark.tables.iceberg.commits import PLACED, SUMMARY, IcebergCommit, commits_back
 from evenkeel_spark.tables.iceberg.table import IcebergTable
 from evenkeel_spark.tables.membership import table_in_errors
 from evenkeel_spark.windows.applied_windows import Applied
@@ -31,8 +31,6 @@ from evenkeel_spark.windows.window_commits import STEPS, Days, days_in
 from partitioning.errors import InputError
 from partitioning.function.function import PartitioningFunction
 
-#: In the summary of a snapshot of ours: digest of the function that has placed all of its rows.
-PLACED = "placed"
 #: In the summary of a snapshot whose rows were brought over from another branch.
 _BROUGHT = "source-snapshot-id"
 
@@ -77,9 +75,9 @@ def windows_at(table: IcebergTable, head: int) -> Iterator[Days]:
 def known_placed(table: IcebergTable, head: int, function: PartitioningFunction) -> bool:
     """Return whether snapshots tell that all rows of a snapshot are where a function puts them.
 
-    A bootstrap tells it, and so does a window: it follows a snapshot whose rows were so, and adds
-    rows by the same function. Files that are written again, our notes, and keys that are forgotten
-    bring no row. Any other snapshot may have brought rows from elsewhere, so they must be read.
+    A bootstrap and a move tell it, and so does a window: it follows a snapshot whose rows were so,
+    and adds rows by the same function. Files that are written again, our notes, and keys that are
+    forgotten bring no row. Any other snapshot may have brought rows, so they must be read.
     """
     for commit in commits_back(table.spark, table.sql, head):
         if _BROUGHT in commit.summary:
