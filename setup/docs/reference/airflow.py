@@ -39,7 +39,7 @@ def dags() -> str:
         "`load_tables` makes these DAGs for each table spec. `watch_TABLE` needs `watch` in the "
         "spec. `apply_TABLE` is there for tables that Evenkeel makes, `adopt_TABLE` and "
         "`release_TABLE` for tables of your own. `undo_window` is there for Delta tables that "
-        "Evenkeel makes. A run on Iceberg tables refuses the limits on commits and rates.",
+        "Evenkeel makes. Iceberg tables have no Params that limit commits and rates.",
         'A Param that is empty takes the value of the spec. "Default" says which one, in a spec '
         "without an entry for it.",
         "A run whose conf has a name that is no Param fails at its first job, before anything is "
