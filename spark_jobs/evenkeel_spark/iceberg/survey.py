@@ -111,7 +111,8 @@ def survey_table(
 
 def must_rewrite(table: IcebergTable, function: PartitioningFunction, rows: int) -> bool:
     """Return whether an adoption writes all rows again, and not a few that are elsewhere alone."""
-    placed = table.epoch() is not None and CHANNEL in table.schema().names
+    # Without both of our columns no row is placed, whatever others are called.
+    placed = len(our_columns(table.schema())) > 1
     return not placed or count_misplaced(table, function) > FEW * rows
 
 

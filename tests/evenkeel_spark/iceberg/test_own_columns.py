@@ -27,32 +27,36 @@ pytestmark = pytest.mark.spark
 THEIRS = {"channel": ("string", "'shop'"), "slot_2": ("int", "7")}
 
 
-@pytest.mark.parametrize("name", THEIRS)
+@pytest.mark.parametrize("names", [["channel"], ["slot_2"], ["slot_2", "channel"]])
 def test_a_column_of_the_teams_own_is_not_taken_for_ours(
-    lake: SparkSession, team: World, name: str
+    lake: SparkSession, team: World, names: list[str]
 ) -> None:
     """A release has left its note, and the team has columns of these names since."""
-    kind, value = THEIRS[name]
     adopt(lake, team.table)
     release(lake, team.table, drop_columns=True)
     table = one(lake, "orders")
     # The table has partitions of its own, so our channel is still there.
     table.alter("DROP COLUMN channel")
-    table.alter(f"ADD COLUMN {name} {kind}")
-    lake.sql(f"UPDATE {table.sql} SET {name} = {value}")
+    for name in names:
+        kind, value = THEIRS[name]
+        table.alter(f"ADD COLUMN {name} {kind}")
+        lake.sql(f"UPDATE {table.sql} SET {name} = {value}")
     before = lake.table(table.sql).orderBy("dest", "at", "miles").collect()
     head = one(lake, "orders").head()
+    listed = ", ".join(map(repr, names))
     for dry_run in (True, False):
-        with pytest.raises(InputError, match=f"has a column '{name}', which Evenkeel would add"):
+        with pytest.raises(InputError, match=f"has a column {listed}, which Evenkeel would add"):
             adopt(lake, team.table, dry_run=dry_run)
     release(lake, team.table, drop_columns=True)
     table.refresh()
     assert lake.table(table.sql).orderBy("dest", "at", "miles").collect() == before
     assert table.head() == head
-    table.alter(f"RENAME COLUMN {name} TO sales_{name}")
+    for name in names:
+        table.alter(f"RENAME COLUMN {name} TO sales_{name}")
     adopt(lake, team.table)
     assert placed(lake, team)
-    assert lake.table(table.sql).where(f"sales_{name} <> {value}").isEmpty()
+    for name in names:
+        assert lake.table(table.sql).where(f"sales_{name} <> {THEIRS[name][1]}").isEmpty()
 
 
 def test_a_column_that_a_release_has_left_is_taken_again(lake: SparkSession, team: World) -> None:
