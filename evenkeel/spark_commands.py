@@ -136,8 +136,8 @@ def evolve(
         list[str] | None,
         typer.Option(
             metavar="TABLE.COLUMN",
-            help="this state column means the same, although its input column has another name by "
-            "now, or the SQL of its merge was edited; may be given several times",
+            help="this state column's input column has another name by now, and means the same; "
+            "may be given several times",
         ),
     ] = None,
     dry_run: Annotated[

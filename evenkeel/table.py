@@ -23,10 +23,9 @@ from evenkeel.registry.consistent_read import (
 from evenkeel.registry.epochs import Epoch, Registry
 from evenkeel.registry.state_view import (
     check_merges,
-    iceberg_name,
     kinds,
     one_row_a_key,
-    sql_name,
+    table_sql,
 )
 from evenkeel.spec.loading import find_spec, load_spec
 from evenkeel.spec.parts import StateTable
@@ -88,7 +87,7 @@ class Table:
             known = ", ".join(self.spec.state)
             raise InputError(f"there is no state table {name!r}", "state", f"Known: {known}")
         spark, epoch, part = _session(spark), self.epoch(number), self.spec.state[name]
-        source = iceberg_name(part.path) if self.spec.iceberg else sql_name(part.path)
+        source = table_sql(part)
         if number is not None:
             if (at := epoch.tables.get(name)) is None:
                 raise InputError(

@@ -11,7 +11,7 @@ from evenkeel.spec.merges import raising
 from evenkeel.spec.parts import CHANNEL, SLOT, StateTable
 from partitioning.errors import InputError
 from partitioning.function.function import PartitioningFunction
-from partitioning.function.sql import quoted
+from partitioning.function.sql import quoted, string_sql
 from partitioning.moves.partial_rows import listed_sql
 
 if TYPE_CHECKING:
@@ -55,21 +55,34 @@ def check_merges(name: str, table: StateTable, properties: Mapping[str, str]) ->
     for column, asked in table.columns.items():
         if goes_by(was := made.get(column, asked.merge), asked.merge):
             continue
-        now = noted_merge(asked.merge)
-        edited, noted = was.partition("@")[0] == asked.merge, json.dumps({**made, column: now})
         raise InputError(
-            f"column {column!r} was made by merge {was}, the spec says {now}",
+            f"column {column!r} was made by merge {was}, the spec says {noted_merge(asked.merge)}",
             f"{name} ({table.path})",
-            "The SQL of this merge was edited: set it back, here or where the table was made. If "
-            f"both give the same values: ALTER TABLE {iceberg_name(table.path)} SET TBLPROPERTIES "
-            f"('{COLUMNS_PROPERTY}' = '{noted}')"
-            if edited and table.format == "iceberg"
-            else "The SQL of this merge was edited: set it back, here or where the table was made. "
-            f"If both give the same values, run `evenkeel evolve` with --same {name}.{column}"
-            if edited
+            edited_merge_fix(table, made, column)
+            if is_edited(was, asked.merge)
             else "Set it back. For another merge, add a column of a new name, and drop this one by "
             "`evenkeel evolve`",
         )
+
+
+def is_edited(noted: str, merge: str) -> bool:
+    """Return whether a column was made by a merge of this name, and by other SQL of it."""
+    return not goes_by(noted, merge) and noted.partition("@")[0] == merge
+
+
+def edited_merge_fix(table: StateTable, made: Mapping[str, str | None], column: str) -> str:
+    """Return what to do if the SQL of a column's merge was edited.
+
+    Parameters
+    ----------
+    made : the merge of each column, as the table notes it
+    """
+    now = json.dumps({**made, column: noted_merge(table.columns[column].merge)})
+    return (
+        "The SQL of this merge was edited: set it back, here or where the table was made. If both "
+        f"give the same values: ALTER TABLE {table_sql(table)} SET TBLPROPERTIES "
+        f"('{COLUMNS_PROPERTY}' = {string_sql(now)})"
+    )
 
 
 def sql_name(path: str) -> str:
@@ -80,6 +93,11 @@ def sql_name(path: str) -> str:
 def iceberg_name(path: str) -> str:
     """Return an Iceberg table's name as SQL has it."""
     return ".".join(quoted(part) for part in path.split("."))
+
+
+def table_sql(table: StateTable) -> str:
+    """Return a state table of either format as Spark SQL names it."""
+    return iceberg_name(table.path) if table.format == "iceberg" else sql_name(table.path)
 
 
 def slot_column(epoch: int) -> str:

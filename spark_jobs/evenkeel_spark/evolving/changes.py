@@ -24,7 +24,6 @@ class Kind(StrEnum):
     rename_column = "rename column"
     widen_column = "widen column"
     rename_input = "rename input"
-    edit_merge = "edit merge"
     end_change = "end change"
 
 
@@ -64,8 +63,7 @@ class Intent:
     ----------
     renames : new name of a column, by its state table and its old name
     drops : TABLE.COLUMN, or TABLE
-    same : TABLE.COLUMN, as in the spec, of the same meaning: its input columns only have other
-        names by now, or the SQL of its merge is written in another way
+    same : TABLE.COLUMN, as in the spec, whose input columns only have other names by now
     """
 
     renames: Mapping[tuple[str, str], str]

@@ -9,7 +9,14 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from evenkeel.registry.state_view import COLUMNS_PROPERTY, goes_by, kinds, noted_merge
+from evenkeel.registry.state_view import (
+    COLUMNS_PROPERTY,
+    edited_merge_fix,
+    goes_by,
+    is_edited,
+    kinds,
+    noted_merge,
+)
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.evolving.changes import Intent, Kind, TableChange
 from evenkeel_spark.evolving.team_checks import checked_columns, refuse_checked
@@ -85,7 +92,7 @@ class TableColumns:
         for column in self.spec.state[self.name].columns:
             old = before.get(column, column)
             if old in made:
-                found += self._other_merge(column, made[old])
+                self._check_merge(column, old, made)
                 found += [*self._widened(column, old), *self._other_input(column, old)]
             else:
                 found += self._added(column)
@@ -233,29 +240,24 @@ class TableColumns:
             meaning = "a call was broken off; columns that it has added stay"
             yield TableChange(Kind.end_change, self.name, "", meaning)
 
-    def _other_merge(self, column: str, noted: str | None) -> Iterator[TableChange]:
-        """Yield the change of a merge whose SQL was edited to give the same; refuse others.
+    def _check_merge(self, column: str, old: str, made: Mapping[str, str | None]) -> None:
+        """Refuse a merge that a column was not made by.
 
         Parameters
         ----------
-        noted : the merge that the column was made by, as the table notes it; None: not known
+        column, old : its name in the spec, and in the table
         """
-        intent = self._merge(column)
+        noted, intent = made[old], self._merge(column)
         if noted is None or goes_by(noted, intent):
             return
-        edited = noted.partition("@")[0] == intent
-        if not edited or f"{self.name}.{column}" not in self.intent.same:
-            raise InputError(
-                f"column {column!r} was made by merge {noted}, the spec says "
-                f"{noted_merge(intent)}: its values would be merged with ones of another meaning",
-                self.where,
-                f"Set its SQL back; or, if both give the same values, give --same "
-                f"{self.name}.{column}"
-                if edited
-                else _OTHER_NAME,
-            )
-        meaning = f"by edited SQL, which gives the same values as {noted}; its values stay"
-        yield TableChange(Kind.edit_merge, self.name, column, meaning)
+        raise InputError(
+            f"column {column!r} was made by merge {noted}, the spec says {noted_merge(intent)}: "
+            "its values would be merged with ones of another meaning",
+            self.where,
+            edited_merge_fix(self.spec.state[self.name], made, column)
+            if column == old and is_edited(noted, intent)
+            else _OTHER_NAME,
+        )
 
     def _merge(self, column: str) -> str:
         return self.spec.state[self.name].columns[column].merge

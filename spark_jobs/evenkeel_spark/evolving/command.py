@@ -54,8 +54,8 @@ def add_options(arguments: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="TABLE.COLUMN",
-        help="with --evolve: this state column means the same, although its input column has "
-        "another name by now, or the SQL of its merge was edited; may be given several times",
+        help="with --evolve: this state column's input column has another name by now, and means "
+        "the same; may be given several times",
     )
     arguments.add_argument(
         "--format",
