@@ -162,7 +162,7 @@ _OF_MESSAGES = {
     "the type that the epoch has, such as text in a column of numbers.",
     r"a state column cannot|the table's own constraint": "The merge of a key's values gives one "
     "that the column's type or a CHECK of yours does not hold, such as a sum that is too large.",
-    r"a (streaming query|stream or an upsert)|has \{_UPSERTS\}|has write.upsert": "The query was "
+    r"a streaming query|has \{_UPSERTS\}|has write.upsert": "The query was "
     "started before adoption, so it routes no row, or deletes rows where they were before.",
     r"was rolled back from": "Somebody called rollback_to_snapshot while this job worked.",
     r"\{several\} keys have": "A writer that had begun before an epoch was published wrote rows of "

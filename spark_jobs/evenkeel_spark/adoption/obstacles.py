@@ -139,13 +139,24 @@ def _writer_problems(spark: SparkSession, spec: TableSpec, name: str) -> Iterato
         if age > STREAMING:
             return
         if commit.operation == "STREAMING UPDATE":
-            yield InputError(
-                f"a streaming query wrote version {commit.version} {age:.0f} s ago: it would fail, "
-                "as it gives its rows no slot and channel",
-                table_in_errors(spec, name),
-                f"Stop it, wait {STREAMING:.0f} s, adopt, and let it route its rows",
-            )
+            where = table_in_errors(spec, name)
+            yield stream_problem(f"version {commit.version}", age, where)
             return
+
+
+def stream_problem(wrote: str, age: float, where: str) -> InputError:
+    """Return the error for a table that a stream writes.
+
+    Parameters
+    ----------
+    wrote : the version or snapshot
+    age : seconds since then
+    """
+    return InputError(
+        f"a streaming query wrote {wrote} {age:.0f} s ago: it gives its rows no slot and channel",
+        where,
+        f"Stop it, wait {STREAMING:.0f} s, adopt, and let it route its rows",
+    )
 
 
 def row_problems(

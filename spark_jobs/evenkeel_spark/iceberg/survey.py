@@ -17,6 +17,7 @@ from evenkeel_spark.adoption.obstacles import (
     owner_problems,
     row_problems,
     space_problems,
+    stream_problem,
     taken_problems,
 )
 from evenkeel_spark.adoption.survey import content_line, count_rows, evenness_line, seconds_line
@@ -156,8 +157,7 @@ def _writer_problems(
     """
     if properties.get(_UPSERTS, "").lower() == "true":
         yield InputError(
-            f"has {_UPSERTS}: such upserts would miss rows that have moved, and give their keys a "
-            "second row",
+            f"has {_UPSERTS}: upserts would miss rows that have moved",
             where,
             "Let a MERGE in Spark write it, take the property out, then adopt",
         )
@@ -167,10 +167,5 @@ def _writer_problems(
         if age > STREAMING:
             return
         if any(name in commit.summary for name in _OF_STREAMS):
-            yield InputError(
-                f"a stream or an upsert wrote snapshot {commit.number} {age:.0f} s ago: it would "
-                "fail, or delete rows where they were before",
-                where,
-                f"Stop it, wait {STREAMING:.0f} s, adopt, and let it route its rows",
-            )
+            yield stream_problem(f"snapshot {commit.number}", age, where)
             return

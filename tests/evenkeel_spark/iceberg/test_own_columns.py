@@ -86,12 +86,12 @@ def test_a_stream_or_an_upsert_keeps_adoption_out(
         lake.conf.set("spark.sql.iceberg.snapshot-property.flink.job-id", "1")
         lake.sql(f"INSERT INTO {table.sql} VALUES ('new', 1)")
         lake.conf.unset("spark.sql.iceberg.snapshot-property.flink.job-id")
-    with pytest.raises(InputError, match="a stream or an upsert wrote snapshot .* s ago"):
+    with pytest.raises(InputError, match="a streaming query wrote snapshot .* s ago"):
         adopt(lake, team.table, dry_run=True)
     monkeypatch.setattr("evenkeel_spark.iceberg.survey.STREAMING", 0)
     adopt(lake, team.table, dry_run=True)
     table.set_properties({"write.upsert.enabled": "true"})
-    with pytest.raises(InputError, match="has write.upsert.enabled: such upserts would miss rows"):
+    with pytest.raises(InputError, match="has write.upsert.enabled: upserts would miss rows"):
         adopt(lake, team.table, dry_run=True)
 
 
