@@ -42,7 +42,7 @@ class WantedKeys:
 
         Raises
         ------
-        InputError : a text is no key of the table
+        InputError : a text cannot be read as a key of the table
         """
         types = [column.type for column in function.key]
         typed = key_columns(keys, types, sure=True)

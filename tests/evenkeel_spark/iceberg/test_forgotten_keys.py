@@ -21,8 +21,9 @@ from evenkeel_spark.jobs import learn as learn_job
 from evenkeel_spark.jobs import maintain as maintain_job
 from evenkeel_spark.jobs.apply_window import apply_window
 from evenkeel_spark.jobs.learn import learn
+from evenkeel_spark.tables.iceberg.table import IcebergTable
 from evenkeel_spark.windows.iceberg.snapshots import known_placed
-from partitioning.errors import FenceError
+from partitioning.errors import FenceError, InputError
 from tests.conftest import World
 from tests.support.iceberg.fed import NAMES, at, check, crash, day, one
 from tests.support.iceberg.stages import Crash
@@ -214,3 +215,43 @@ def test_another_writer_is_first(
     assert forget(lake, team.table, KEYS)["orders"] == rows + more
     assert len(tried) == 4
     assert not lake.table(table.sql).where("dest IN ('D001', 'D007')").count()
+
+
+def delete_by_equality(lake: SparkSession, table: IcebergTable, key: str) -> None:
+    """Delete a key's rows as Flink does: by a file with the key, for all partitions."""
+    java: Any = lake._jvm.org.apache.iceberg
+    loaded = java.spark.Spark3Util.loadIcebergTable(lake._jsparkSession, table.sql)
+    ids = lake.sparkContext._gateway.new_array(lake._jvm.int, 1)
+    ids[0] = loaded.schema().findField("dest").fieldId()
+    columns, spec = loaded.schema().select(["dest"]), java.PartitionSpec.unpartitioned()
+    parquet, record = java.FileFormat.PARQUET, java.data.GenericRecord.create(columns)
+    made = java.io.OutputFileFactory.builderFor(loaded, 1, 1).format(parquet).build()
+    kind = record.getClass().getClassLoader().loadClass("org.apache.iceberg.data.Record")
+    models, file = java.formats.FormatModelRegistry, made.newOutputFile(spec, None)
+    writer = models.equalityDeleteWriteBuilder(parquet, kind, file).schema(columns).spec(spec)
+    writer = writer.equalityFieldIds(ids).build()
+    record.setField("dest", key)
+    writer.write(record)
+    writer.close()
+    loaded.newRowDelta().addDeletes(writer.toDeleteFile()).commit()
+    table.refresh()
+
+
+def test_an_equality_delete_goes_with_the_key_in_it(
+    lake: SparkSession, team: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = one(lake, "profiles")
+    before = lake.table(table.sql).count()
+    delete_by_equality(lake, table, "D001")
+    assert lake.table(table.sql).count() == before - 1
+    with pytest.raises(InputError, match="a streaming query wrote snapshot"):
+        adopt(lake, team.table)
+    monkeypatch.setattr("evenkeel_spark.iceberg.survey.STREAMING", 0)
+    adopt(lake, team.table)
+    delete_by_equality(lake, table, "D007")
+    assert lake.table(table.sql).count() == before - 2
+    assert "D007" in live_keys(lake, "profiles")
+    forget(lake, team.table, KEYS)
+    assert live_keys(lake, "profiles").isdisjoint(KEYS)
+    assert lake.sql(f"SELECT 1 FROM {table.sql}.delete_files WHERE content = 2").isEmpty()
+    assert lake.table(table.sql).count() == before - 2
