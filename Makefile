@@ -43,8 +43,9 @@ test-slow: setup .venv/docs/.installed ## the slow tests (an hour and more): who
 matrix: .venv/.installed ## the state and DAG tests on each Spark, Airflow and Python that is claimed (ARGS=--write for the docs)
 	@$(PY) -m tests.matrix $(ARGS)
 
-iceberg: .venv/.installed ## tests of Iceberg tables, on Spark 4.1 in an environment of their own (ARGS="--marks slow" for all kills)
-	@$(PY) -m tests.matrix spark-4.1_airflow-3.2_python-3.12 --python 3.11 --group Iceberg --group "Iceberg faults" --marks "not slow" $(ARGS)
+iceberg: setup ## tests of Iceberg tables, with those of a REST catalog, which Maven fetches (ARGS="-m slow" for all kills)
+	@setup/iceberg_catalogs.sh
+	@$(IN_ENV) EVENKEEL_EVERY_CASE=1 exec $(PYTEST) -m "not slow" tests/evenkeel_spark/iceberg $(ARGS)
 
 cluster: setup ## Airflow on PostgreSQL, Spark on two workers, data on an S3 that stalls; then jobs on YARN, data on HDFS
 	@setup/cluster.sh
@@ -92,7 +93,8 @@ shots: setup ## make the pictures of the docs in docs/img: a story in a browser 
 	@$(IN_ENV) EVENKEEL_SHOTS=docs/img exec .venv/bin/pytest -q -n 0 -m "" tests/evenkeel_ui/browser $(ARGS)
 
 lock: .venv/.installed ## pin again what pyproject.toml asks for, into requirements.lock
-	@.venv/bin/uv pip compile -q --upgrade --universal --python-version 3.11 --all-extras --generate-hashes \
+	@printf 'pyspark==4.1.*\npyspark-client==4.1.*\n' >.run/series.txt # the newest that Iceberg has a runtime for
+	@.venv/bin/uv pip compile -q --upgrade --constraint .run/series.txt --universal --python-version 3.11 --all-extras --generate-hashes \
 		--no-emit-index-url --no-emit-find-links --no-header --no-annotate -o requirements.lock pyproject.toml
 	@.venv/bin/uv pip compile -q --upgrade --universal --python-version 3.11 --group docs --generate-hashes \
 		--no-emit-index-url --no-emit-find-links --no-header --no-annotate -o setup/docs/requirements.lock

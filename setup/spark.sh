@@ -15,7 +15,7 @@ printf '%s\n' "$SPARK_HOME" >.jars/spark_home
 delta=io.delta:delta-spark_$(.venv/bin/python -c 'import importlib.metadata as m, pyspark
 print(pyspark.__version__.rpartition(".")[0] + "_2.13:" + m.version("delta-spark"))')
 
-# Iceberg's runtime is built for a series of Spark, too. For 4.2 there is none yet.
+# Iceberg's runtime is built for a series of Spark, too. For 4.2 there is none yet, so Makefile pins 4.1.
 series=$(.venv/bin/python -c 'import pyspark; print(pyspark.__version__.rpartition(".")[0])')
 case $series in 4.1) iceberg=org.apache.iceberg:iceberg-spark-runtime-${series}_2.13:1.12.0 ;; *) iceberg= ;; esac
 # Its tests have a catalog in SQLite, too.
@@ -84,6 +84,13 @@ spark.ui.enabled                            false
 spark.ui.showConsoleProgress                false
 spark.log.level                             WARN
 END
+# The catalog of the tables that `make run` adopts: evenkeel/demo/team_tables.py.
+if [ -n "$iceberg" ]; then cat >>.jars/conf/spark-defaults.conf <<END
+spark.sql.catalog.demo                      org.apache.iceberg.spark.SparkCatalog
+spark.sql.catalog.demo.type                 hadoop
+spark.sql.catalog.demo.warehouse            $PWD/.run/lake
+END
+fi
 cat >.jars/conf/log4j2.properties <<'END'
 rootLogger.level = warn
 rootLogger.appenderRef.stderr.ref = stderr

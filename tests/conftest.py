@@ -124,8 +124,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 QUICK_CASES = 1
 #: Rooms of tests with Spark, by when their turn is: those that move rows first, others last.
 FIRST_ROOMS = ("migration", "windows", "jobs")
-#: Its tests have an environment of their own, with a time of its own: `make iceberg`.
-APART = "tests/evenkeel_spark/iceberg/"
+#: Set by `make iceberg`: there no case is left for `make test-slow`.
+EVERY_CASE = "EVENKEEL_EVERY_CASE"
 #: Seconds since 1970 after which no test with Spark begins. `.ci/run` sets it: its time is limited.
 UNTIL = "EVENKEEL_TESTS_UNTIL"
 
@@ -135,7 +135,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the cases of a test with Spark as slow, but for the first; put Spark's rooms last."""
     seen: Counter[str] = Counter()
     for item in items:
-        if item.get_closest_marker("spark") and not item.nodeid.startswith(APART):
+        if item.get_closest_marker("spark") and EVERY_CASE not in os.environ:
             name = item.nodeid.partition("[")[0]
             seen[name] += 1
             if seen[name] > QUICK_CASES:

@@ -1,6 +1,6 @@
 """Iceberg tables of a team, in a catalog of each test's own.
 
-They need Iceberg's runtime, which there is for Spark 4.1 and not for 4.2: see `make iceberg`.
+They need Iceberg's runtime, which there is for Spark 4.1 and not for 4.2.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ANY_KIND = os.environ.get("ICEBERG_CATALOG", "hadoop")
 def lake_in(spark: SparkSession, folder: Path) -> SparkSession:
     """Make a session with the catalog `lake` in a folder, which has read none of its tables yet."""
     if EXTENSIONS not in spark.conf.get("spark.sql.extensions", ""):
-        pytest.skip("Iceberg's runtime is not among Spark's jars: make iceberg")
+        pytest.skip("Iceberg's runtime is not among Spark's jars: it is for Spark 4.1")
     made = spark.newSession()
     settle(made, folder)
     return made

@@ -67,7 +67,7 @@ def skip_without_sqlite(spark: SparkSession) -> None:
     """Skip a test where Spark has no driver for SQLite."""
     found: Any = spark._jvm.java.lang.Thread.currentThread().getContextClassLoader()
     if found.getResource(f"{_DRIVER.replace('.', '/')}.class") is None:
-        pytest.skip("sqlite-jdbc is not among Spark's jars: make iceberg")
+        pytest.skip("sqlite-jdbc is not among Spark's jars: make setup")
 
 
 def settings_of_page(kind: str, folder: Path, uri: str = "") -> dict[str, str]:
