@@ -22,6 +22,8 @@ ALL = (
     "under_fire",
     "constraint",
     "adopt",
+    "iceberg",
+    "iceberg_state",
     "skewed_job",
     "skewed_join",
     "reading",

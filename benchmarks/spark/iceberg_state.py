@@ -1,9 +1,8 @@
 """Windows and moves of state in an Iceberg table, beside Delta and beside a full rewrite.
 
-`python -m benchmarks.spark.iceberg_state` needs Spark 4.1 with Iceberg's runtime; `make iceberg`
-makes such an environment in .run/matrix. The state has one row a key. Each window has two events of
-1% of the keys. Both formats apply it in one Spark, in turn, and must end with equal rows. Then 10%
-of the slots move, and a plain statement writes all rows again.
+In `.venv/bin/python -m benchmarks.spark.iceberg_state` the state has one row a key. Each window has
+two events of 1% of the keys. Both formats apply it in one Spark, in turn, and must end with equal
+rows. Then 10% of the slots move, and a plain statement writes all rows again.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from typing import Any
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table as Grid
+from rich.text import Text
 
 from evenkeel.demo.table_run import Round, TableRun
 from partitioning.planning.decide import Decision
@@ -62,12 +63,14 @@ class TableSummary:
     ----------
     passed : every run and every gate passed
     whole : floor of the last window without splitting keys; None if the spec splits no keys
+    plans : of the join of a team's own tables, before they were adopted and as they are
     """
 
     table: str
     lines: tuple[RunResult, ...]
     passed: bool
     whole: float | None = None
+    plans: dict[str, list[str]] | None = None
 
 
 def summarize(table_run: TableRun) -> TableSummary:
@@ -83,7 +86,7 @@ def summarize(table_run: TableRun) -> TableSummary:
         whole = floor(
             _profile(table_run, table_run.rounds[-1]), table_run.table.spec.channel_list()
         )
-    return TableSummary(table_run.name, lines, passed, whole)
+    return TableSummary(table_run.name, lines, passed, whole, table_run.plans)
 
 
 def _line(table_run: TableRun, run: Round, following: float | None) -> RunResult:
@@ -169,6 +172,8 @@ def print_tables(found: list[TableSummary], seconds: float) -> None:
         for line in each.lines:
             if line.epoch is None:
                 console.print(f"  {line.window_end}: not rebalanced, {line.reason}", style="dim")
+        if each.plans is not None:
+            console.print(_plans(each))
         for line in each.lines[-1:]:
             console.print(f"  report: {line.report}", soft_wrap=True, highlight=False)
     passed = all(o.passed for o in found)
@@ -177,6 +182,19 @@ def print_tables(found: list[TableSummary], seconds: float) -> None:
         f"{'Every run and gate passed' if passed else 'FAILED'}, {seconds:.0f} s in total",
         style="bold green" if passed else "bold red",
     )
+
+
+def _plans(of: TableSummary) -> Grid:
+    """Return both plans of a join, side by side, with the shuffles of each."""
+    assert of.plans is not None
+    grid = Grid(title=f"{of.table}: its tables joined by key, same rows", title_justify="left")
+    texts = []
+    for name, lines in of.plans.items():
+        shuffles = sum("Exchange" in line for line in lines)
+        grid.add_column(f"{name}: {shuffles} shuffles")
+        texts.append(Text("\n".join(lines)))
+    grid.add_row(*texts)
+    return grid
 
 
 def _number(value: float | None, digits: int = 3) -> str:

@@ -29,7 +29,7 @@ from evenkeel.demo.progress import View, print_json, print_tables, summarize
 from evenkeel.demo.schedule import DAYS, ROUNDS, fit
 from evenkeel.demo.spark_process import SparkProcess
 from evenkeel.demo.table_run import StepFailed, TableRun
-from evenkeel.demo.team_tables import check_team_tables, write_team_tables
+from evenkeel.demo.team_tables import catalog_settings, check_team_tables, place
 from evenkeel.demo.user_data import input_days, own_spec, shipped_spec
 from evenkeel.local_env import ROOT, environment
 from evenkeel.table import Table, open_table
@@ -148,7 +148,6 @@ def _replay(options: argparse.Namespace, folder: Path) -> int:
     check_team_tables(*(table.spec for table in tables))
     for table in tables:
         clear(table, folder)
-        write_team_tables(table.spec)
     variables = airflow_environment(folder, specs[0].parent)
     spark = SparkProcess(folder / "spark", variables, folder / "logs" / "spark.log")
     variables, stop = {**variables, **spark.variables}, threading.Event()
@@ -219,15 +218,14 @@ def clear(table: Table, folder: Path) -> None:
     InputError : one of them is outside the replay's folder
     """
     spec = table.spec
-    for path in [spec.registry, *(s.path for s in spec.state.values())]:
-        place = Path(path)
-        if "://" in path or not place.is_relative_to(folder):
+    for path in [spec.registry, *(place(s, folder) for s in spec.state.values())]:
+        if "://" in path or not Path(path).is_relative_to(folder):
             raise InputError(
                 f"{path} must be inside {folder}, because a replay starts by removing it",
                 f"spec of {spec.table}",
                 "Replay a spec whose state and registry are inside that folder",
             )
-        shutil.rmtree(place, ignore_errors=True)
+        shutil.rmtree(path, ignore_errors=True)
     shutil.rmtree(folder / "logs" / spec.table, ignore_errors=True)
 
 
@@ -242,6 +240,7 @@ def airflow_environment(folder: Path, specs: Path) -> dict[str, str]:
         # Drop the settings of another Airflow that this shell may have, above all its database.
         **{k: v for k, v in os.environ.items() if not k.startswith("AIRFLOW_")},
         **environment(small=specs == ROOT / "tables"),
+        **catalog_settings(folder, os.environ),
         "PYTHONPATH": os.pathsep.join(path),
         "PYTHONWARNINGS": "ignore",
         "COLUMNS": "200",

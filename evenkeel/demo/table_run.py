@@ -62,6 +62,7 @@ class TableRun:
     force : rebalance each round, even if it does not pay off
     say : called with (table, step that runs now, seconds of the step before or None)
     stop : set if another table failed
+    plans : of the join of a team's own tables, before they were adopted and after the last round
     """
 
     table: Table
@@ -74,6 +75,7 @@ class TableRun:
     say: Callable[[str, str, float | None], None]
     stop: threading.Event
     rounds: list[Round] = field(default_factory=list)
+    plans: dict[str, list[str]] | None = None
     error: Exception | None = None
     _process: subprocess.Popen[str] | None = None
     _count: int = 0
@@ -97,6 +99,9 @@ class TableRun:
             for number in range(1, rounds + 1):
                 first, end = end, end + timedelta(days=days)
                 self._round(f"round {number}/{rounds}", first, end)
+            if self.table.spec.plain:
+                self.say(self.name, "join by key", None)
+                self._job("demo", "--join", read=self._read_plans)
 
         self._guarded(work)
 
@@ -121,9 +126,16 @@ class TableRun:
     def _create(self, *arguments: str) -> None:
         """Make the state tables and epoch 0: by bootstrap with its arguments, or by adopt."""
         plain = self.table.spec.plain
+        if plain:
+            self.say(self.name, "the team's tables", None)
+            self._job("demo")
         job = "adopt" if plain else "bootstrap"
         self.say(self.name, job, None)
         self._job(job, *(() if plain else arguments))
+
+    def _read_plans(self, line: str) -> None:
+        if line.startswith("{"):
+            self.plans = json.loads(line)
 
     def _guarded(self, work: Callable[[], None]) -> None:
         try:
@@ -167,12 +179,12 @@ class TableRun:
             report = kept.path if kept.exists() else report
         self.rounds.append(Round(end, time.monotonic() - began, parts, report))
 
-    def _job(self, job: str, *arguments: str) -> None:
+    def _job(self, job: str, *arguments: str, read: Callable[[str], None] = str) -> None:
         """Run a job, with its output in a log; raise StepFailed if it fails."""
         self._wait_for_spark()
         log, began = self._log(job), time.monotonic()
         command = job_command(job, ["--spec", str(self.spec), *arguments])
-        if code := self._logged(command, self.environment, log, lambda _: None):
+        if code := self._logged(command, self.environment, log, read):
             raise StepFailed(f"{self.name}: {job}", log, code)
         self.say(self.name, "", time.monotonic() - began)
 

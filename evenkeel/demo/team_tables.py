@@ -1,69 +1,65 @@
-"""Write Delta tables as a team would that has never heard of Evenkeel: without slot and channel.
+"""The Iceberg tables that the demo makes and adopts: a team's, which has never heard of Evenkeel.
 
-The demo adopts them: flights, with many rows an aircraft, and planes, with one.
+They are flights, with many rows an aircraft, and planes, with one. The job `demo` writes them.
 """
 
 from __future__ import annotations
 
-from datetime import timedelta
+import shlex
+from collections.abc import Mapping
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.csv
-import pyarrow.parquet as pq
-
-from evenkeel.demo.flights import packaged_file
-from evenkeel.extras import require_packages
+from evenkeel.local_env import ROOT
+from evenkeel.spec.parts import StateTable
 from evenkeel.spec.table_spec import TableSpec
 from partitioning.errors import InputError
 
-_KEY = "tailnum"
+#: Spark's catalog of these tables, and its folder within that of a replay: see setup/spark.sh.
+CATALOG, WAREHOUSE = "demo", "lake"
+_MADE = ("flights", "planes")
 
 
 def check_team_tables(*specs: TableSpec) -> None:
-    """Check that the demo can write the tables that specs adopt; call this before others go.
+    """Check that the demo can make the tables that specs adopt; call this before others go.
 
     Raises
     ------
-    MissingExtraError : deltalake is not installed
-    InputError : the demo has no such table
+    InputError : the demo has no such table, or Spark has no Iceberg
     """
     for spec in (spec for spec in specs if spec.plain):
-        require_packages("demo", "deltalake")
-        if other := [name for name in spec.state if name not in _MADE]:
+        where = f"spec of {spec.table}"
+        for name, table in spec.state.items():
+            if name not in _MADE or not table.path.startswith(f"{CATALOG}."):
+                raise InputError(
+                    f"expected {' and '.join(_MADE)} in the catalog {CATALOG}, found the state "
+                    f"table {name!r}, {table.path}",
+                    where,
+                    "Adopt tables of your own with `evenkeel adopt`",
+                )
+        if not list((ROOT / ".jars").glob("iceberg-spark-runtime-*.jar")):
             raise InputError(
-                f"expected one of {', '.join(_MADE)}, found the state table {other[0]!r}",
-                f"spec of {spec.table}",
-                "Adopt tables of your own with `evenkeel adopt`",
+                "needs Iceberg, which has no runtime for this Spark",
+                where,
+                "Install the versions of requirements.lock by `make setup`, or take other tables: "
+                "make run ARGS='--tables flights,carriers'",
             )
 
 
-def write_team_tables(spec: TableSpec) -> None:
-    """Write the tables that a spec of the demo adopts; nothing for other specs."""
-    if not spec.plain:
-        return
-    from deltalake import write_deltalake
+def place(table: StateTable, folder: Path) -> str:
+    """Return where a table's files are.
 
-    for name, table in spec.state.items():
-        Path(table.path).parent.mkdir(parents=True, exist_ok=True)
-        write_deltalake(table.path, _MADE[name](spec))
-
-
-def _flights(spec: TableSpec) -> pa.Table:
-    """Return the flights of the first window whose aircraft is known."""
-    flights = pq.read_table(spec.input.path)
-    times = flights[spec.input.time]
-    end = pc.min(times).as_py() + timedelta(days=spec.window)
-    early = pc.less(times, pa.scalar(end, times.type))
-    return flights.filter(pc.and_(pc.is_valid(flights[_KEY]), early))
+    Parameters
+    ----------
+    folder : of the replay, which the tables of `CATALOG` are in
+    """
+    catalog, *names = table.path.split(".")
+    if table.format == "iceberg" and catalog == CATALOG:
+        return str(folder.joinpath(WAREHOUSE, *names))
+    return table.path
 
 
-def _planes(_: TableSpec) -> pa.Table:
-    """Return the aircraft that the package describes, one row each."""
-    nulls = pa.csv.ConvertOptions(null_values=["", "NA"], strings_can_be_null=True)
-    return pa.csv.read_csv(packaged_file().with_name("planes.csv"), convert_options=nulls)
-
-
-#: The tables, by name, and what makes them.
-_MADE = {"flights": _flights, "planes": _planes}
+def catalog_settings(folder: Path, variables: Mapping[str, str]) -> dict[str, str]:
+    """Return the variable by which a Spark that Python starts has its tables in a folder."""
+    name = "PYSPARK_SUBMIT_ARGS"
+    warehouse = f"spark.sql.catalog.{CATALOG}.warehouse={folder / WAREHOUSE}"
+    return {name: f"--conf {shlex.quote(warehouse)} {variables.get(name, 'pyspark-shell')}"}

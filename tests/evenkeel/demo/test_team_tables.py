@@ -1,77 +1,86 @@
-"""The tables that the demo adopts: as a team has them, and nothing of Evenkeel in them."""
+"""The tables that the demo adopts: which it can make, and where their files are."""
 
 from __future__ import annotations
 
-import sys
-from datetime import UTC, datetime, timedelta
+import re
 from pathlib import Path
 from unittest.mock import Mock
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable
 
+from evenkeel.demo import replay, team_tables
 from evenkeel.demo.airflow.load_tables import create_incomplete_tables
 from evenkeel.demo.progress import View
-from evenkeel.demo.team_tables import check_team_tables, write_team_tables
+from evenkeel.demo.team_tables import catalog_settings, check_team_tables, place
+from evenkeel.local_env import ROOT
 from evenkeel.spec.loading import load_spec
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel.table import Table
-from partitioning.errors import InputError, MissingExtraError
+from partitioning.errors import InputError
 
 
 def _spec(folder: Path, state: str) -> TableSpec:
-    first = datetime(2024, 1, 1, tzinfo=UTC)
-    flights = {
-        "tailnum": ["N1", "N1", None, "N2", "N3"],
-        "time_hour": [first + timedelta(days=days) for days in (0, 1, 1, 6, 7)],
-    }
-    pq.write_table(pa.table(flights), folder / "flights.parquet")
     file = folder / "aircraft.yaml"
     file.write_text(
         "table: aircraft\nkey: [tailnum]\ninput: {path: flights.parquet, time: time_hour}\n"
-        f"window: 7\nstate: {state}\nregistry: registry\nchannels: 2\n"
+        f"state: {{{state}}}\nregistry: registry\nchannels: 2\n"
     )
     return load_spec(str(file))
 
 
-def test_tables_are_written_as_a_team_has_them(tmp_path: Path) -> None:
-    tables = "{flights: {path: lake/flights, rows: many}, planes: {path: lake/planes, rows: one}}"
-    spec = _spec(tmp_path, tables)
-    write_team_tables(spec)
-    flights = DeltaTable(spec.state["flights"].path).to_pyarrow_table()
-    # One flight has no aircraft, and one came after the first window.
-    assert flights["tailnum"].to_pylist() == ["N1", "N1", "N2"]
-    planes = DeltaTable(spec.state["planes"].path).to_pyarrow_table()
-    assert planes.num_rows == len(set(planes["tailnum"].to_pylist())) == 3_322
-    assert not {"slot", "channel"} & {*flights.column_names, *planes.column_names}
+FLIGHTS = "flights: {path: demo.fleet.flights, format: iceberg, rows: many}"
 
 
-def test_nothing_is_written_for_a_table_that_bootstrap_makes(tmp_path: Path) -> None:
-    made = "{flights: {path: lake/flights, columns: {seen: {merge: count}}}}"
-    write_team_tables(_spec(tmp_path, made))
-    assert not (tmp_path / "lake").exists()
-
-
-def test_a_table_that_the_demo_lacks_is_left_alone(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        ("orders: {path: demo.fleet.orders, format: iceberg, rows: many}", "table 'orders', demo"),
+        (FLIGHTS.replace("demo.fleet", "lake.sales"), "table 'flights', lake.sales.flights"),
+        ("flights: {path: lake/flights, rows: many}", "found the state table 'flights'"),
+    ],
+)
+def test_a_table_that_the_demo_does_not_make_is_left_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], state: str, said: str
 ) -> None:
-    spec = _spec(tmp_path, "{orders: {path: lake/orders, rows: many}}")
-    with pytest.raises(InputError, match="flights, planes, found the state table 'orders'"):
+    spec = _spec(tmp_path, state)
+    with pytest.raises(InputError, match=f"expected flights and planes in .*{said}"):
         check_team_tables(spec)
-    orders = DeltaTable.create(spec.state["orders"].path, pa.schema([("tailnum", pa.string())]))
     spark, specs = Mock(), {tmp_path / "aircraft.yaml": Table(spec)}
     with create_incomplete_tables(specs, tmp_path, {}, spark, View()):
         pass
-    assert "aircraft: not changed (expected one of flights, planes" in capsys.readouterr().out
-    assert DeltaTable(orders.table_uri).version() == 0 and not spark.mock_calls
+    assert re.search("aircraft: not changed [(](expected flights|because)", capsys.readouterr().out)
+    assert not spark.mock_calls
 
 
-def test_a_package_that_is_missing_is_named_with_its_command(
+def test_a_spark_without_iceberg_is_told_before_anything_is_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "deltalake", None)
-    spec = _spec(tmp_path, "{flights: {path: lake/flights, rows: many}}")
-    with pytest.raises(MissingExtraError, match="deltalake is not installed.*pip install"):
-        check_team_tables(spec)
+    monkeypatch.setattr(team_tables, "ROOT", tmp_path)
+    with pytest.raises(InputError, match="needs Iceberg.*--tables flights,carriers"):
+        check_team_tables(_spec(tmp_path, FLIGHTS))
+    (tmp_path / ".jars").mkdir()
+    (tmp_path / ".jars" / "iceberg-spark-runtime-4.1_2.13-1.12.0.jar").touch()
+    check_team_tables(_spec(tmp_path, FLIGHTS))
+
+
+def test_a_replay_removes_the_tables_of_its_own_catalog_alone(tmp_path: Path) -> None:
+    spec = _spec(tmp_path, FLIGHTS)
+    folder = tmp_path / "lake" / "fleet" / "flights"
+    assert place(spec.state["flights"], tmp_path) == str(folder)
+    folder.mkdir(parents=True)
+    replay.clear(Table(spec), tmp_path)
+    assert not folder.exists() and folder.parent.exists()
+    other = _spec(tmp_path, FLIGHTS.replace("demo.", "lake."))
+    with pytest.raises(InputError, match="lake.fleet.flights must be inside"):
+        replay.clear(Table(other), tmp_path)
+
+
+def test_spark_has_the_tables_in_the_folder_of_the_replay() -> None:
+    defaults = (ROOT / "setup" / "spark.sh").read_text()
+    pattern = r"^spark\.sql\.catalog\.(\w+)\.warehouse +\$PWD/.run/lake$"
+    (name,) = re.findall(pattern, defaults, re.M)
+    folder = Path("/a b")
+    assert catalog_settings(folder, {"PYSPARK_SUBMIT_ARGS": "--master x pyspark-shell"}) == {
+        "PYSPARK_SUBMIT_ARGS": f"--conf 'spark.sql.catalog.{name}.warehouse=/a b/lake' "
+        "--master x pyspark-shell"
+    }

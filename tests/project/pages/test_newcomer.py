@@ -94,6 +94,18 @@ def test_own_data_goes_through_the_whole_pipeline(tmp_path: Path) -> None:
 
 
 @pytest.mark.airflow
+def test_tables_of_a_team_are_adopted_and_joined_without_a_shuffle(tmp_path: Path) -> None:
+    more = f"ARGS=--tables aircraft --rounds 1 --format json --folder {tmp_path / 'run'}"
+    (told,) = json.loads(run("make", "run", "-o", "setup", more))["tables"]
+    (line,) = told["lines"]
+    assert told["passed"] and line["epoch"] == 1 and line["after"] < line["before"]
+    shuffles = [sum("Exchange" in part for part in plan) for plan in told["plans"].values()]
+    assert list(told["plans"]) == ["before adoption", "adopted"] and shuffles == [2, 0]
+    scans = [part.split()[-1] for part in told["plans"]["adopted"] if "BatchScan" in part]
+    assert sorted(scans) == ["demo.fleet.flights", "demo.fleet.planes"]
+
+
+@pytest.mark.airflow
 @pytest.mark.timeout(1800)
 def test_the_flights_end_as_the_readme_shows(tmp_path: Path) -> None:
     more = f"ARGS=--tables flights --format json --folder {tmp_path / 'run'}"
