@@ -84,17 +84,11 @@ def _messages_page(name: str) -> str:
     found = sorted({m[1:] for m in messages() if re.match(pattern, m.path)})
     about = {kind.__name__: summary(kind) for kind in kinds()}
     of_kind = groupby(found, key=itemgetter(0))
-    causes = any(cause(what, fix) for _, what, fix in found)
     return page(
         title,
         "A message begins with its place: a file, a field, a table or a run. A name in braces "
         "stands for a value. "
         "[Exit codes](../exit-codes.md) explains the classes.",
-        *[
-            "No entry under *why it happens*: the message tells it by what it expected and what it "
-            "found, or the text above the table does."
-        ]
-        * causes,
         *(
             f"## {kind}\n\n{about[kind]}{_why(kind)}\n\n{table(_HEAD, rows)}"
             for kind, rows in (
