@@ -23,6 +23,7 @@ BY_KIND = {manifest["kind"]: manifest for manifest in MANIFESTS}
 DATA = BY_KIND["ConfigMap"]["data"]
 EXECUTOR = yaml.safe_load(DATA["executor.yaml"])
 CONF = dict(re.findall(r"^(spark\.\S+)\s+(\S+)$", DATA["spark-defaults.conf"], re.M))
+PAGE = FOLDER.parents[1] / "docs/how-to/clusters/kubernetes.md"
 #: Of the releases whose schemas are at hand: an older one, and the newest.
 RELEASES = ("1.34", "1.37")
 
@@ -53,9 +54,11 @@ def test_all_that_a_driver_needs_is_there_by_the_same_names() -> None:
     assert Path(CONF["spark.kubernetes.executor.podTemplateFile"]).name in DATA
 
 
-def test_the_pod_of_the_page_mounts_the_files_where_they_look_for_each_other() -> None:
-    page = (FOLDER.parents[1] / "docs/how-to/cluster.md").read_text()
-    (part,) = re.findall(r"^```yaml\n(metadata:.*?)^```", page, re.M | re.S)
+@pytest.mark.parametrize("begins", ["# driver-pod.yaml\n", "metadata:\n"])
+def test_a_pod_of_the_page_mounts_the_files_where_they_look_for_each_other(begins: str) -> None:
+    """The pod of a trial is whole. Of the pod of an Airflow there is the part that it needs."""
+    page = PAGE.read_text()
+    (part,) = re.findall(rf"^```yaml\n({begins}.*?)^```", page, re.M | re.S)
     pod = {"apiVersion": "v1", "kind": "Pod", **yaml.safe_load(part)}
     (container,) = pod["spec"]["containers"]
     for release in RELEASES:
@@ -69,13 +72,14 @@ def test_the_pod_of_the_page_mounts_the_files_where_they_look_for_each_other() -
     assert pod["metadata"]["labels"] == BY_KIND["Service"]["spec"]["selector"]
     account = BY_KIND["ServiceAccount"]["metadata"]["name"]
     assert pod["spec"]["serviceAccountName"] == account
-    assert f"with `kubectl --namespace airflow apply -f {FOLDER.parent.name}/{FOLDER.name}`" in page
+    assert f'cp -r "$CLONE/{FOLDER.parent.name}/{FOLDER.name}" manifests' in page
+    assert "kubectl --namespace $NAMESPACE apply -f manifests" in page
 
 
 def test_versions_are_those_of_the_checkout() -> None:
     spark = metadata.version("pyspark")
     assert CONF["spark.kubernetes.container.image"] == f"apache/spark:{spark}"
-    delta, s3, log_store = CONF["spark.jars.packages"].split(",")
+    delta, s3, log_store, _ = CONF["spark.jars.packages"].split(",")
     assert delta == delta_package(spark) and log_store.endswith(delta.rpartition(":")[2])
     # Those of docker-compose.yml's image.
     image = (FOLDER.parent / "Dockerfile").read_text()

@@ -141,7 +141,7 @@ def test_the_site_has_the_example_specs(site: Path) -> None:
 def test_the_site_has_the_files_of_the_repository_that_its_pages_name(site: Path) -> None:
     for page, names in {
         "how-to/engines/clients.html": ("clients/go/evenkeel.go", "clients/rust/evenkeel.rs"),
-        "how-to/cluster.html": ("deploy/kubernetes/driver.yaml",),
+        "how-to/clusters/kubernetes.html": ("deploy/kubernetes/driver.yaml",),
         "how-to/operate/alerts.html": ("deploy/grafana/evenkeel.json",),
         "reference/FUNCTION.html": ("clients/vectors.txt",),
     }.items():

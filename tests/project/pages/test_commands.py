@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support.docs.reader import HOW_TO, Reader
+from tests.support.docs.reader import HOW_TO, NOT_TRIED, Reader
 from tests.support.docs.steps import blocks, run
 from tests.support.wheel import ROOT
 
 #: Steps with the forms that no page runs, and a page whose example they take.
 STEPS, PYTHON = Path(__file__).with_name("commands.md"), ROOT / "docs" / "reference" / "python.md"
-#: Pages that are run: all that have steps, by their tests.
+#: Pages of places that nobody had here.
+SHOWN = [HOW_TO / f"{name}.md" for name in NOT_TRIED]
+#: Pages that are run: all others that have steps, by their tests.
 RUN = [*HOW_TO.rglob("*.md"), *ROOT.glob("examples/*.md"), STEPS]
+RUN = [page for page in RUN if page not in SHOWN]
 _FENCE = re.compile(r"^ *```.*?^ *```", re.M | re.S)
-_STEPS = re.compile(r"^```sh\n(.*?)^```", re.M | re.S)
+_STEPS = re.compile(r"^ *```sh\n(.*?)^ *```", re.M | re.S)
+#: Options of another program, such as those of `--submit` for spark-submit.
+_QUOTED = re.compile(r'"[^"]*"')
 _PROGRAMS = "evenkeel|airflow|pip"
 _INLINE = re.compile(rf"`((?:\.venv/bin/)?(?:{_PROGRAMS}|make) [^`]+)`")
 _COMMAND = re.compile(rf"(?:^|[ /(])({_PROGRAMS}) (.+)")
@@ -47,7 +52,7 @@ def forms(text: str) -> Iterator[Form]:
     """Yield the forms of commands, a command a line."""
     for line in text.replace("\\\n", " ").splitlines():
         if (found := _COMMAND.search(line)) is not None:
-            program, words = found[1], found[2].split()
+            program, words = found[1], _QUOTED.sub("", found[2]).split()
             two = (program, words[0]) in (("evenkeel", "job"), ("airflow", "dags"))
             name = " ".join([program, *words[: 1 + two]])
             yield name, ""
@@ -63,9 +68,14 @@ def sentences() -> Iterator[tuple[str, str]]:
                 yield command, str(page.relative_to(ROOT))
 
 
+def forms_of(pages: Iterable[Path]) -> set[Form]:
+    """Return the forms of commands in the steps of pages."""
+    steps = [step for page in pages for step in _STEPS.findall(page.read_text())]
+    return {form for step in steps for form in forms(step)}
+
+
 def test_each_form_in_a_sentence_has_run() -> None:
-    steps = [step for page in RUN for step in _STEPS.findall(page.read_text())]
-    ran = {form for step in steps for form in forms(step)}
+    ran = forms_of(RUN)
     found: dict[Form, set[str]] = defaultdict(set)
     for command, page in sentences():
         for form in forms(command):
@@ -75,11 +85,21 @@ def test_each_form_in_a_sentence_has_run() -> None:
     assert left.keys() == {ANY_JOB, NOT_USED}, left
 
 
+def test_each_form_on_a_page_that_nobody_could_run_has_run_on_another() -> None:
+    shown = forms_of(SHOWN)
+    assert {("evenkeel doctor", ""), ("evenkeel job bootstrap", "--submit")} < shown
+    assert shown - forms_of(RUN) == set()
+
+
 def test_a_form_is_a_command_with_one_of_its_options() -> None:
     text = "evenkeel job adopt --spec x \\\n  --release\n.venv/bin/evenkeel check a.yaml\nnone here"
     adopt, check = "evenkeel job adopt", "evenkeel check"
     found = [(adopt, ""), (adopt, "--spec"), (adopt, "--release"), (check, "")]
     assert [*forms(text)] == found
+    assert [*forms('evenkeel job watch --submit "--master yarn --conf a=b"')] == [
+        ("evenkeel job watch", ""),
+        ("evenkeel job watch", "--submit"),
+    ]
     assert [*forms("pip show x\nairflow dags list --columns a")] == [
         ("pip show", ""),
         ("airflow dags list", ""),

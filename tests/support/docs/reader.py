@@ -14,6 +14,8 @@ from tests.support.docs.steps import run
 from tests.support.wheel import ROOT, Venv, copy_checkout
 
 HOW_TO = ROOT / "docs" / "how-to"
+#: Pages of places that nobody had: no test can run their steps.
+NOT_TRIED = ("clusters/databricks", "clusters/emr", "clusters/kubernetes")
 #: A file that is there when the page of the installation has shown a rebalance.
 _REBALANCED = "registry/epochs/00000001/report.html"
 
