@@ -22,7 +22,10 @@ from partitioning.errors import InputError
 UNITS = ("bytes", "kB", "MB", "GB", "TB", "PB")
 # A number and its unit stay on one line.
 _GAP = "\u00a0"
-_BYTES = re.compile(rf"(\d+(?:\.\d+(?= ?[kMGTP]))?) ?({'|'.join(UNITS)})?")
+#: A comma parts thousands of bytes alone: elsewhere 1,5 GB may be meant as one and a half.
+_BYTES = re.compile(
+    rf"(\d{{1,3}}(?:,\d{{3}})+(?= ?(?:bytes)?$)|\d+(?:\.\d+(?= ?[kMGTP]))?) ?({'|'.join(UNITS)})?"
+)
 
 
 def template(name: str) -> Template:
@@ -56,13 +59,13 @@ def read_bytes(text: str) -> int:
     ------
     InputError : the text is not a number of bytes
     """
-    found = _BYTES.fullmatch(text.strip().replace(",", "").replace(_GAP, " "))
+    found = _BYTES.fullmatch(text.strip().replace(_GAP, " "))
     if found is None:
         raise InputError(
             f"must be whole bytes, or a number with one of {', '.join(UNITS[1:])}, got {text!r}",
-            fix="Write 812 or 10 MB",
+            fix="Write 812, 10 MB or 1.5 GB",
         )
-    size = float(found[1]) * 1000 ** UNITS.index(found[2] or "bytes")
+    size = float(found[1].replace(",", "")) * 1000 ** UNITS.index(found[2] or "bytes")
     if not math.isfinite(size):
         raise InputError("must be a finite number of bytes", fix="Write fewer")
     return round(size)
