@@ -68,6 +68,11 @@ def job_command(job: str, arguments: Sequence[str]) -> list[str]:
     return [sys.executable, job_file(job), *arguments]
 
 
+def demo_command(arguments: Sequence[str]) -> list[str]:
+    """Return the command of the program that makes and joins the tables which the demo adopts."""
+    return [sys.executable, str(jobs_folder().parent / "demo.py"), *arguments]
+
+
 def spark_server() -> str:
     """Return the path of the program that keeps a Spark up, without importing it."""
     return str(jobs_folder().parent / "runtime" / "spark_server.py")

@@ -24,42 +24,45 @@ sqlite=org.xerial:sqlite-jdbc:3.50.3.0
 say() { printf 'set-up: %s\n' "$*"; }
 quietly() { "$@" >.run/setup.log 2>&1 || { cat .run/setup.log >&2; return 1; }; }
 
-# Delta's own two jars: PySpark has the rest of what they ask for, or newer (RoaringBitmap), or no job of
-# ours asks for it. IVY_SETTINGS=file names a mirror; a local Maven repository is looked into first.
-artifact=${delta#*:}
-if ! ls ".jars/${artifact/:/-}.jar" .jars/delta-storage-"${delta##*:}".jar >/dev/null 2>&1; then
-    say "Delta's jars ($delta)"
-    rm -rf .jars/ivy .jars/*.jar
+# fetch WHAT PACKAGES EXCLUDED: puts the jars of Maven packages into .jars/ivy/jars. IVY_SETTINGS=file names a
+# mirror; a local Maven repository is looked into first.
+fetch() {
+    say "$1 ($2)"
+    rm -rf .jars/ivy
     : >.run/nothing.py
-    fetch() {
-        .venv/bin/spark-submit --master 'local[1]' --packages "$delta" "$@" \
-            --exclude-packages 'com.*:*,org.*:*,javax.*:*,commons-*:*,io.airlift:*,io.unitycatalog:*,io.delta:delta-kernel*' \
+    submit() {
+        .venv/bin/spark-submit --master 'local[1]' --packages "$1" --exclude-packages "$2" "${@:3}" \
             --conf spark.jars.ivy="$PWD/.jars/ivy" ${IVY_SETTINGS:+--conf spark.jars.ivySettings="$IVY_SETTINGS"} .run/nothing.py
     }
     # A local repository may have a POM without its jar. Spark takes the POM, finds no jar and gives up. Where
     # Java's user has another home, Spark does not see that repository.
-    maven=$("$JAVA_HOME/bin/java" -XshowSettings:properties -version 2>&1 | sed -n 's/^ *user\.home = //p')/.m2/repository/io/delta
-    if ! fetch >.run/setup.log 2>&1; then
+    maven=$("$JAVA_HOME/bin/java" -XshowSettings:properties -version 2>&1 | sed -n 's/^ *user\.home = //p')/.m2/repository
+    if ! submit "$2" "$3" >.run/setup.log 2>&1; then
         if [ ! -d "$maven" ]; then cat .run/setup.log >&2; exit 1; fi
         say "not all of them are in $maven: fetching them without it"
         rm -rf .jars/ivy
-        quietly fetch --driver-java-options "\"-Duser.home=$PWD/.jars/ivy\""
+        quietly submit "$2" "$3" --driver-java-options "\"-Duser.home=$PWD/.jars/ivy\""
     fi
+    rm -f .run/nothing.py
+}
+
+# Delta's own two jars: PySpark has the rest of what they ask for, or newer (RoaringBitmap), or no job of
+# ours asks for it.
+artifact=${delta#*:}
+if ! ls ".jars/${artifact/:/-}.jar" .jars/delta-storage-"${delta##*:}".jar >/dev/null 2>&1; then
+    rm -f .jars/*.jar
+    fetch "Delta's jars" "$delta" 'com.*:*,org.*:*,javax.*:*,commons-*:*,io.airlift:*,io.unitycatalog:*,io.delta:delta-kernel*'
     for jar in .jars/ivy/jars/io.delta_*.jar; do mv "$jar" ".jars/${jar##*io.delta_}"; done
-    rm -rf .jars/ivy .run/nothing.py
+    rm -rf .jars/ivy
 fi
 
 extensions=io.delta.sql.DeltaSparkSessionExtension
 if [ -n "$iceberg" ]; then
     extensions=$extensions,org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions
     if ! ls .jars/iceberg-spark-runtime-*.jar .jars/sqlite-jdbc-*.jar >/dev/null 2>&1; then
-        say "Iceberg's runtime ($iceberg, $sqlite)"
-        : >.run/nothing.py
-        quietly .venv/bin/spark-submit --master 'local[1]' --packages "$iceberg,$sqlite" \
-            --exclude-packages org.slf4j:slf4j-api --conf spark.jars.ivy="$PWD/.jars/ivy" \
-            ${IVY_SETTINGS:+--conf spark.jars.ivySettings="$IVY_SETTINGS"} .run/nothing.py
+        fetch "Iceberg's runtime" "$iceberg,$sqlite" org.slf4j:slf4j-api
         for jar in .jars/ivy/jars/*_{iceberg-spark-runtime,sqlite-jdbc}-*.jar; do mv "$jar" ".jars/$(basename "$jar" | sed 's/^[^_]*_//')"; done
-        rm -rf .jars/ivy .run/nothing.py
+        rm -rf .jars/ivy
     fi
 fi
 

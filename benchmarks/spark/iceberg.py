@@ -27,12 +27,12 @@ from evenkeel.pipeline import steps
 from evenkeel.spec.loading import load_spec
 from evenkeel.spec.run_params import Params
 from evenkeel.table import Table
+from evenkeel_spark.demo import planes
 from evenkeel_spark.iceberg.adopt import adopt
 from evenkeel_spark.iceberg.migrate import migrate
 from evenkeel_spark.iceberg.release import release
 from evenkeel_spark.iceberg.verify import verify
 from evenkeel_spark.jobs import learn
-from evenkeel_spark.jobs.demo import planes
 from evenkeel_spark.jobs.generate import zipf_rows
 from evenkeel_spark.plans.approved_plan import approved_migration
 from evenkeel_spark.runtime.session import session

@@ -29,7 +29,7 @@ from evenkeel.demo.progress import View, print_json, print_tables, summarize
 from evenkeel.demo.schedule import DAYS, ROUNDS, fit
 from evenkeel.demo.spark_process import SparkProcess
 from evenkeel.demo.table_run import StepFailed, TableRun
-from evenkeel.demo.team_tables import catalog_settings, check_team_tables, place
+from evenkeel.demo.team_tables import catalog_settings, check_team_tables, files_of
 from evenkeel.demo.user_data import input_days, own_spec, shipped_spec
 from evenkeel.local_env import ROOT, environment
 from evenkeel.table import Table, open_table
@@ -218,7 +218,7 @@ def clear(table: Table, folder: Path) -> None:
     InputError : one of them is outside the replay's folder
     """
     spec = table.spec
-    for path in [spec.registry, *(place(s, folder) for s in spec.state.values())]:
+    for path in [spec.registry, *(files_of(s, folder) for s in spec.state.values())]:
         if "://" in path or not Path(path).is_relative_to(folder):
             raise InputError(
                 f"{path} must be inside {folder}, because a replay starts by removing it",

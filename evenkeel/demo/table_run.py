@@ -19,7 +19,7 @@ from typing import Any
 
 from evenkeel.demo.spark_process import SparkProcess, end_process, start_process
 from evenkeel.runs.record import RunParts, read_run
-from evenkeel.submit import job_command
+from evenkeel.submit import demo_command, job_command
 from evenkeel.table import Table
 from partitioning.errors import EvenkeelError, InputError
 
@@ -101,7 +101,7 @@ class TableRun:
                 self._round(f"round {number}/{rounds}", first, end)
             if self.table.spec.plain:
                 self.say(self.name, "join by key", None)
-                self._job("demo", "--join", read=self._read_plans)
+                self._program("join", demo_command([*self._spec, "--join"]), self._read_plans)
 
         self._guarded(work)
 
@@ -128,7 +128,7 @@ class TableRun:
         plain = self.table.spec.plain
         if plain:
             self.say(self.name, "the team's tables", None)
-            self._job("demo")
+            self._program("tables", demo_command(self._spec))
         job = "adopt" if plain else "bootstrap"
         self.say(self.name, job, None)
         self._job(job, *(() if plain else arguments))
@@ -179,13 +179,21 @@ class TableRun:
             report = kept.path if kept.exists() else report
         self.rounds.append(Round(end, time.monotonic() - began, parts, report))
 
-    def _job(self, job: str, *arguments: str, read: Callable[[str], None] = str) -> None:
-        """Run a job, with its output in a log; raise StepFailed if it fails."""
+    @property
+    def _spec(self) -> list[str]:
+        return ["--spec", str(self.spec)]
+
+    def _job(self, job: str, *arguments: str) -> None:
+        self._program(job, job_command(job, [*self._spec, *arguments]))
+
+    def _program(
+        self, name: str, command: Sequence[str], read: Callable[[str], object] = str
+    ) -> None:
+        """Run a program in Spark, with its output in a log; raise StepFailed if it fails."""
         self._wait_for_spark()
-        log, began = self._log(job), time.monotonic()
-        command = job_command(job, ["--spec", str(self.spec), *arguments])
+        log, began = self._log(name), time.monotonic()
         if code := self._logged(command, self.environment, log, read):
-            raise StepFailed(f"{self.name}: {job}", log, code)
+            raise StepFailed(f"{self.name}: {name}", log, code)
         self.say(self.name, "", time.monotonic() - began)
 
     def _dag(self, asked: Mapping[str, Any], title: str) -> None:
@@ -219,7 +227,7 @@ class TableRun:
         command: Sequence[str],
         environment: Mapping[str, str],
         log: Path,
-        read: Callable[[str], None],
+        read: Callable[[str], object],
     ) -> int:
         """Run a process with its output in a log, have each line read, and return the exit code."""
         self._process = start_process(command, environment)

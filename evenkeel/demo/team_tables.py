@@ -1,6 +1,7 @@
 """The Iceberg tables that the demo makes and adopts: a team's, which has never heard of Evenkeel.
 
-They are flights, with many rows an aircraft, and planes, with one. The job `demo` writes them.
+They are flights, with many rows an aircraft, and planes, with one. `evenkeel_spark/demo.py` writes
+them.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from evenkeel.spec.table_spec import TableSpec
 from partitioning.errors import InputError
 
 #: Spark's catalog of these tables, and its folder within that of a replay: see setup/spark.sh.
-CATALOG, WAREHOUSE = "demo", "lake"
+_TEAM_CATALOG, _WAREHOUSE = "demo", "lake"
 _MADE = ("flights", "planes")
 
 
@@ -29,10 +30,10 @@ def check_team_tables(*specs: TableSpec) -> None:
     for spec in (spec for spec in specs if spec.plain):
         where = f"spec of {spec.table}"
         for name, table in spec.state.items():
-            if name not in _MADE or not table.path.startswith(f"{CATALOG}."):
+            if name not in _MADE or not table.path.startswith(f"{_TEAM_CATALOG}."):
                 raise InputError(
-                    f"expected {' and '.join(_MADE)} in the catalog {CATALOG}, found the state "
-                    f"table {name!r}, {table.path}",
+                    f"expected {' and '.join(_MADE)} in the catalog {_TEAM_CATALOG}, found the "
+                    f"state table {name!r}, {table.path}",
                     where,
                     "Adopt tables of your own with `evenkeel adopt`",
                 )
@@ -45,21 +46,21 @@ def check_team_tables(*specs: TableSpec) -> None:
             )
 
 
-def place(table: StateTable, folder: Path) -> str:
+def files_of(table: StateTable, folder: Path) -> str:
     """Return where a table's files are.
 
     Parameters
     ----------
-    folder : of the replay, which the tables of `CATALOG` are in
+    folder : of the replay, which the tables of `_TEAM_CATALOG` are in
     """
     catalog, *names = table.path.split(".")
-    if table.format == "iceberg" and catalog == CATALOG:
-        return str(folder.joinpath(WAREHOUSE, *names))
+    if table.format == "iceberg" and catalog == _TEAM_CATALOG:
+        return str(folder.joinpath(_WAREHOUSE, *names))
     return table.path
 
 
 def catalog_settings(folder: Path, variables: Mapping[str, str]) -> dict[str, str]:
     """Return the variable by which a Spark that Python starts has its tables in a folder."""
     name = "PYSPARK_SUBMIT_ARGS"
-    warehouse = f"spark.sql.catalog.{CATALOG}.warehouse={folder / WAREHOUSE}"
+    warehouse = f"spark.sql.catalog.{_TEAM_CATALOG}.warehouse={folder / _WAREHOUSE}"
     return {name: f"--conf {shlex.quote(warehouse)} {variables.get(name, 'pyspark-shell')}"}

@@ -14,7 +14,7 @@ from evenkeel.demo.progress import View
 from evenkeel.demo.replay import clear, write_missing_flights
 from evenkeel.demo.spark_process import SparkProcess
 from evenkeel.demo.table_run import StepFailed, TableRun
-from evenkeel.demo.team_tables import check_team_tables, place
+from evenkeel.demo.team_tables import check_team_tables, files_of
 from evenkeel.demo.user_data import input_days
 from evenkeel.table import Table
 from partitioning.errors import DamagedError, EvenkeelError, InputError
@@ -122,7 +122,7 @@ def _no_team_tables(table: Table) -> str | None:
 
 
 def _inside(table: Table, folder: Path) -> bool:
-    places = [table.spec.registry, *(place(s, folder) for s in table.spec.state.values())]
+    places = [table.spec.registry, *(files_of(s, folder) for s in table.spec.state.values())]
     return all("://" not in p and Path(p).is_relative_to(folder) for p in places)
 
 

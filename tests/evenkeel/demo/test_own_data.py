@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from evenkeel.demo.flights import FLIGHTS_IN_FILE, write_flights
-from evenkeel.demo.team_tables import place
+from evenkeel.demo.team_tables import files_of
 from evenkeel.demo.user_data import input_days, own_spec, shipped_spec
 from evenkeel.local_env import ROOT
 from evenkeel.table import open_table
@@ -149,7 +149,7 @@ def test_a_replay_in_another_folder_keeps_to_it(tmp_path: Path, name: str) -> No
     file = ROOT / "tables" / f"{name}.yaml"
     assert shipped_spec(name, ROOT / ".run") == file
     spec, before = (open_table(str(s)).spec for s in (shipped_spec(name, tmp_path), file))
-    state = [place(s, tmp_path) for s in spec.state.values()]
+    state = [files_of(s, tmp_path) for s in spec.state.values()]
     for path in (spec.input.path, spec.registry, *state):
         assert Path(path).is_relative_to(tmp_path)
     left_out = {"input", "registry", "state"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import threading
@@ -30,6 +31,7 @@ from partitioning.errors import DamagedError, InputError
 from tests.support.raw_json import write_json
 from tests.support.worlds.shop import Shop
 
+PLANS = {"before adoption": ["Exchange hashpartitioning(key, 2)"], "adopted": ["BatchScan t"]}
 #: Stands in for the program that keeps a Spark up: it is up at once, or ends.
 SERVER = """
 import json, os, pathlib, sys, time
@@ -156,6 +158,8 @@ def spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SparkProc
     server.write_text(SERVER.format(code=0))
     monkeypatch.setattr(spark_process, "spark_server", lambda: str(server))
     monkeypatch.setattr(table_runs, "job_command", lambda *_: [sys.executable, "-c", "pass"])
+    tell = f"print({json.dumps(json.dumps(PLANS))})"
+    monkeypatch.setattr(table_runs, "demo_command", lambda _: [sys.executable, "-c", tell])
     with SparkProcess(tmp_path / "spark", {}, tmp_path / "spark.log") as made:
         yield made
 
@@ -166,13 +170,10 @@ def _table_run(folder: Path, spark: SparkProcess, fail: bool) -> TableRun:
     tests = str(Path(__file__).resolve().parents[3])
     programs = folder / "bin"
     programs.mkdir()
-    for name, code in {
-        "airflow": AIRFLOW.format(fail=fail, tests=tests, shop=kept).replace(
-            "PosixPath(", "__import__('pathlib').Path("
-        ),
-    }.items():
-        (programs / name).write_text(f"#!{sys.executable}\n{code}")
-        (programs / name).chmod(0o755)
+    code = AIRFLOW.format(fail=fail, tests=tests, shop=kept)
+    code = code.replace("PosixPath(", "__import__('pathlib').Path(")
+    (programs / "airflow").write_text(f"#!{sys.executable}\n{code}")
+    (programs / "airflow").chmod(0o755)
     environment = {"PATH": str(programs), "PYTHONPATH": tests}
     home: Future[Path] = Future()
     home.set_result(folder / "airflow")
@@ -214,7 +215,9 @@ def test_a_teams_own_tables_are_adopted_and_get_no_events(
     table_run.run(date(2024, 1, 1), 7, 2)
     assert table_run.error is None and summarize(table_run).passed
     logs = sorted(p.name for p in table_run.logs.iterdir())
-    assert logs == ["01-adopt.log", "02-rebalance.log", "03-rebalance.log"]
+    assert summarize(table_run).plans == PLANS
+    runs = ["03-rebalance.log", "04-rebalance.log"]
+    assert logs == ["01-tables.log", "02-adopt.log", *runs, "05-join.log"]
 
 
 def test_a_lane_tells_a_damaged_file_of_its_run(

@@ -11,7 +11,7 @@ import pytest
 from evenkeel.demo import replay, team_tables
 from evenkeel.demo.airflow.load_tables import create_incomplete_tables
 from evenkeel.demo.progress import View
-from evenkeel.demo.team_tables import catalog_settings, check_team_tables, place
+from evenkeel.demo.team_tables import catalog_settings, check_team_tables, files_of
 from evenkeel.local_env import ROOT
 from evenkeel.spec.loading import load_spec
 from evenkeel.spec.table_spec import TableSpec
@@ -48,7 +48,7 @@ def test_a_table_that_the_demo_does_not_make_is_left_alone(
     spark, specs = Mock(), {tmp_path / "aircraft.yaml": Table(spec)}
     with create_incomplete_tables(specs, tmp_path, {}, spark, View()):
         pass
-    assert re.search("aircraft: not changed [(](expected flights|because)", capsys.readouterr().out)
+    assert "aircraft: not changed" in capsys.readouterr().out
     assert not spark.mock_calls
 
 
@@ -66,7 +66,7 @@ def test_a_spark_without_iceberg_is_told_before_anything_is_removed(
 def test_a_replay_removes_the_tables_of_its_own_catalog_alone(tmp_path: Path) -> None:
     spec = _spec(tmp_path, FLIGHTS)
     folder = tmp_path / "lake" / "fleet" / "flights"
-    assert place(spec.state["flights"], tmp_path) == str(folder)
+    assert files_of(spec.state["flights"], tmp_path) == str(folder)
     folder.mkdir(parents=True)
     replay.clear(Table(spec), tmp_path)
     assert not folder.exists() and folder.parent.exists()

@@ -202,7 +202,9 @@ def test_bytes_are_read_as_people_write_them(text: str, size: int) -> None:
     assert read_bytes(bytes_text(size)) == size
 
 
-@pytest.mark.parametrize("text", ["", "ten", "-1", "1.5", "10 mb", "MB", "1e3", "1,5 GB", "1,500 GB", "10,00", "1,0"])
+@pytest.mark.parametrize(
+    "text", ["", "ten", "-1", "1.5", "10 mb", "MB", "1e3", "1,5 GB", "1,500 GB", "10,00", "1,0"]
+)
 def test_what_is_no_size_is_refused(text: str) -> None:
     with pytest.raises(InputError, match="must be whole bytes"):
         read_bytes(text)

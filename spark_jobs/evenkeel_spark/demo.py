@@ -37,8 +37,8 @@ _BY_CHANNEL = {
     "spark.sql.adaptive.enabled": "false",
 }
 #: A line of a plan: its indent, the operator, and what is said of it.
-_LINE = re.compile(r"^([ :+-]*)(?:\*\(\d+\) )?(\w+)(.*)$")
-_SHOWN = re.compile(r"Exchange|BatchScan|.*Join|.*Aggregate")
+_PLAN_LINE = re.compile(r"^([ :+-]*)(?:\*\(\d+\) )?(\w+)(.*)$")
+_OPERATORS = re.compile(r"Exchange|BatchScan|.*Join|.*Aggregate")
 
 
 def flights(spark: SparkSession, spec: TableSpec) -> DataFrame:
@@ -92,8 +92,8 @@ def shown(plan: str) -> list[str]:
     found: list[str] = []
     above: list[int] = []
     for line in plan.splitlines():
-        parts = _LINE.match(line)
-        if parts is None or not _SHOWN.fullmatch(parts[2]):
+        parts = _PLAN_LINE.match(line)
+        if parts is None or not _OPERATORS.fullmatch(parts[2]):
             continue
         place, operator, about = parts.groups()
         above = [at for at in above if at < len(place)]
