@@ -29,7 +29,7 @@ from partitioning.strategies import PRODUCTION
 from partitioning.strategies.options import check_options, production_problem
 
 #: Fields for Delta tables. Rows of Iceberg tables move in one commit, and no key is split there.
-DELTA_ONLY = {"batch", "batch_files", "rate", "rate_rows", "fence", "split", "watch"}
+DELTA_ONLY = {"batch", "batch_files", "rate", "rate_rows", "fence", "split"}
 #: Most channels of a spec. Loads, shares and charts are arrays of this length.
 MAX_CHANNELS = 100_000
 
@@ -105,7 +105,7 @@ class TableSpec(Strict):
     watch: Watching | None = Field(
         None,
         description="meet skew within the day, by a DAG of its own or a stream; input.time must be "
-        "a timestamp; none: the daily run alone does",
+        "a timestamp; none: the daily run alone does. Without `split` it moves whole keys",
     )
     strategy: str = Field(
         "frontier",
@@ -246,7 +246,7 @@ class TableSpec(Strict):
 
     @model_validator(mode="after")
     def _state_is_of_one_kind(self) -> TableSpec:
-        if len(kinds := {table.plain for table in self.state.values()}) > 1:
+        if len({table.plain for table in self.state.values()}) > 1:
             raise ValueError(
                 "state: expected `columns` in all tables or `rows` in all; give the others a spec "
                 "of their own"
@@ -255,11 +255,10 @@ class TableSpec(Strict):
             raise ValueError("state: expected one format; give the others a spec of their own")
         if self.iceberg and (fields := sorted(DELTA_ONLY & self.model_fields_set)):
             raise ValueError(f"{fields[0]}: is for Delta tables; leave it out")
-        for part in ("split", "watch"):
-            if kinds == {True} and getattr(self, part) is not None:
-                raise ValueError(
-                    f"{part}: shares keys, which needs state tables with `columns` and their merges"
-                )
+        if self.plain and self.split is not None:
+            raise ValueError(
+                "split: shares keys, which needs state tables with `columns` and their merges"
+            )
         return self
 
     @property

@@ -1,6 +1,9 @@
-"""Whether the watch would act on a function, if micro-batches brought the load of a profile."""
+"""Forecasts of the watch: whether it acts on a profile's load, and which keys it would share."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -55,6 +58,41 @@ def would_act(spec: TableSpec, function: PartitioningFunction, profile: Profile)
         if decided:
             return True
     return False
+
+
+def too_heavy_to_move(
+    spec: TableSpec,
+    known: WatchState,
+    batch: MicroBatch,
+    function: PartitioningFunction,
+    limits: Limits,
+    names: Mapping[int, str],
+) -> str:
+    """Say which keys keep channels full because no other channel has room for the whole key.
+
+    These are the keys that the watch would share if it might.
+
+    Parameters
+    ----------
+    known : the watch without the micro-batch, at which it decides nothing
+    function : of the current epoch
+    limits : by which it decides nothing
+    names : texts that people know, by hash
+
+    Returns
+    -------
+    The end of the sentence that nothing is decided; empty: there is no such key.
+    """
+    if limits.splitting or spec.watch is None:
+        return ""
+    sharing = replace(limits, splitting=True)
+    _, after, decided = known.folded(batch, function, sharing, spec.watch.speed)
+    spread = after.watch.spread
+    keys = [names.get(h, str(h)) for h in decided if h in spread and spread[h].helpers]
+    if not keys:
+        return ""
+    why = "no key of such tables" if spec.iceberg or spec.plain else "without `split` no key"
+    return f": no other channel has room for all of {', '.join(keys)}, and {why} is shared"
 
 
 def _backlog(function: PartitioningFunction, loads: Floats, watching: Watching) -> Floats:

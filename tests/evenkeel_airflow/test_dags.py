@@ -42,6 +42,9 @@ ARROWS = {
     "roll_back": {"report"},
     "report": set(),
 }
+IN_ICEBERG = {
+    "totals": {**SPEC["state"]["totals"], "path": "lake.db.totals", "format": "iceberg"},
+}
 
 
 @pytest.fixture(autouse=True)
@@ -86,8 +89,11 @@ def test_going_back_takes_the_same_way_without_a_decision() -> None:
     assert dag.get_task("learn").downstream_task_ids == {"plan"}
 
 
-def test_a_watched_table_has_one_dag_more(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("EVENKEEL_TABLES", str(world.folder))
+@pytest.mark.parametrize("state", [SPEC["state"], IN_ICEBERG])
+def test_a_watched_table_has_one_dag_more(
+    world: World, monkeypatch: pytest.MonkeyPatch, state: dict[str, Any]
+) -> None:
+    monkeypatch.setenv("EVENKEEL_TABLES", str(world.respec(state=state).folder))
     assert "watch_trips" not in dag_bag().dags
     world.respec(watch={"every": 15})
     bag = dag_bag()
@@ -155,9 +161,7 @@ def test_a_table_in_iceberg_has_no_params_for_commits_of_delta(
     limits = {"batch", "batch_files", "rate", "rate_rows"}
     every = {*dag_of("rebalance_trips").params}
     assert limits < every
-    columns = SPEC["state"]["totals"]["columns"]
-    made = {"path": "lake.db.totals", "format": "iceberg", "columns": columns}
-    world.respec(state={"totals": made})
+    world.respec(state=IN_ICEBERG)
     assert {*dag_of("rebalance_trips").params} == every - limits
 
 

@@ -70,6 +70,8 @@ OF_STATE = {
     "columns were changed between the plan and this step.",
     r"(is at|snapshot|version) .*the plan saw": "The table was restored, rewritten or made again "
     "after it was weighed.",
+    r"is a state table, too": "Spark ends a stream that reads a Delta table once rows of it are "
+    "updated, as every move does.",
     r"its constraints changed|is not adopted any more": "Somebody changed the table meanwhile.",
     r"(its plan was withdrawn|this run was rolled back)": "This run was ended, by repair, by a "
     "person or by its own rollback. A task of it was cleared later.",

@@ -20,7 +20,7 @@ from evenkeel.registry.files.records import ProfileRecord, SplitColumn
 from evenkeel.registry.files.run_files import RunFiles
 from evenkeel.runs.timings import pace
 from evenkeel.table import Table
-from evenkeel.watch.forecast import spec_limits
+from evenkeel.watch.forecast import spec_limits, too_heavy_to_move
 from evenkeel.watch.mitigation import (
     batches_left,
     daily_run_under_way,
@@ -32,6 +32,8 @@ from evenkeel_spark.events.reader import read_events, row_column, with_times
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.crash_point import crash_point
 from evenkeel_spark.tables.delta import constraints
+from evenkeel_spark.tables.iceberg.checks import adopted_tables, check_slot_column
+from evenkeel_spark.tables.moving import check_no_run_moves
 from evenkeel_spark.watching.inputs import decision, profile_of
 from evenkeel_spark.watching.micro_batch import MeasuredBatch, measure_batch, need_watch
 from evenkeel_spark.watching.trial import Trial, attempt
@@ -154,7 +156,9 @@ def _newest(
         outcome = f"{count}, routed by epoch {routed.number}: they tell nothing of {current.number}"
         return replace(seen, outcome=outcome)
     if not decided:
-        return replace(seen, outcome=f"{count}, nothing to decide")
+        names = dict(zip(newest.sketch.heavy.tolist(), newest.sketch.heavy_names, strict=True))
+        stays = too_heavy_to_move(spec, known, batch, current.function, limits, names)
+        return replace(seen, outcome=f"{count}, nothing to decide{stays}")
     busy = busy or _busy(spark, table, current, limits.left)
     if busy is not None:
         return replace(seen, outcome=f"{count}, stepping back: {busy}")
@@ -220,8 +224,14 @@ def _busy(spark: SparkSession, table: Table, epoch: Epoch, left: float) -> str |
     if left < 1:
         # A light epoch now would be newer than the one at which the daily run has learned.
         return "the daily run is due"
+    spec = table.spec
     try:
-        constraints.check_admits(spark, table.spec, epoch.function)
+        if spec.iceberg:
+            # Until its column is renamed, a table shows nothing of rows that move on a branch.
+            check_no_run_moves(spec, table.registry)
+            check_slot_column(spec, adopted_tables(spark, spec), epoch.function)
+        else:
+            constraints.check_admits(spark, spec, epoch.function)
     except FenceError as error:
-        return f"{error.where} {error.what}"
-    return daily_run_under_way(table.spec.table, table.registry, epoch)
+        return f"{error.where}: {error.what}"
+    return daily_run_under_way(spec.table, table.registry, epoch)

@@ -16,6 +16,9 @@ from evenkeel.pipeline import approval, steps
 from evenkeel.table import Table
 from evenkeel_spark.events import csv_files
 from evenkeel_spark.events.reader import check_key, col, read_events
+from evenkeel_spark.iceberg import migrate as iceberg_migrate
+from evenkeel_spark.iceberg import roll_back as iceberg_roll_back
+from evenkeel_spark.iceberg import verify as iceberg_verify
 from evenkeel_spark.migration.migrate import migrate
 from evenkeel_spark.migration.publish import publish
 from evenkeel_spark.migration.roll_back import roll_back
@@ -26,7 +29,7 @@ from evenkeel_spark.tables.delta.write_session import check_own_jvm
 from evenkeel_spark.tables.spark_errors import CONFLICTS
 from evenkeel_spark.watching.evaluate import evaluate
 from evenkeel_spark.watching.micro_batch import need_watch
-from partitioning.errors import EvenkeelError, UnreachableError
+from partitioning.errors import EvenkeelError, InputError, UnreachableError
 
 
 def carry_out(spark: SparkSession, table: Table, spec: str, run: str) -> int | None:
@@ -59,12 +62,10 @@ def carry_out(spark: SparkSession, table: Table, spec: str, run: str) -> int | N
             return None
         migration = approved_migration(table, run, digest)
         try:
-            migrate(spark, migration)
-            verify(spark, migration)
-            publish(spark, migration)
+            _move(spark, migration)
         except (EvenkeelError, *CONFLICTS) as error:
             if not isinstance(error, UnreachableError):
-                roll_back(spark, migration)
+                _move_back(spark, migration)
             raise
         number = steps.publish(spec, run)
         steps.report(spec, run)
@@ -85,6 +86,22 @@ def carry_out(spark: SparkSession, table: Table, spec: str, run: str) -> int | N
         return number
     say(f"epoch {number} is published")
     return number
+
+
+def _move(spark: SparkSession, migration: Migration) -> None:
+    """Move the rows, check them, and publish the epoch."""
+    if migration.table.spec.iceberg:
+        iceberg_migrate.migrate(spark, migration)
+        iceberg_verify.verify(spark, migration)
+    else:
+        migrate(spark, migration)
+        verify(spark, migration)
+        publish(spark, migration)
+
+
+def _move_back(spark: SparkSession, migration: Migration) -> None:
+    iceberg = migration.table.spec.iceberg
+    (iceberg_roll_back.roll_back if iceberg else roll_back)(spark, migration)
 
 
 def _approved(spec: str, run: str) -> str | None:
@@ -162,9 +179,15 @@ def stream(
 
     Raises
     ------
-    InputError : as for `evaluate` and `read_events`
+    InputError : as for `evaluate` and `read_events`; or the input is a state table
     """
     source, every = table.spec.input, need_watch(table.spec).every
+    if source.path in {state.path for state in table.spec.state.values()}:
+        raise InputError(
+            "is a state table, too: no stream can read on after the first rows that move",
+            source.path,
+            f"Watch it without --stream, as the DAG watch_{table.spec.table} does",
+        )
     function = table.epoch().function
     now = read_events(spark, table.spec, function)
     check_key(now, table.spec, function.key)

@@ -4,6 +4,7 @@ import pytest
 import yaml
 
 from evenkeel.spec.loading import load_spec
+from evenkeel.watch.forecast import spec_limits
 from partitioning.errors import InputError
 
 ORDERS = {"path": "lake.sales.orders", "format": "iceberg", "rows": "many"}
@@ -36,6 +37,12 @@ def test_evenkeel_may_make_it_from_events(tmp_path):
     assert spec.iceberg and not spec.plain
 
 
+@pytest.mark.parametrize("state", [{"orders": ORDERS}, {"o": MADE}])
+def test_the_watch_moves_whole_keys(tmp_path, state):
+    spec = load(tmp_path, state=state, watch={"every": 15})
+    assert spec.watch.every == 15 and not spec_limits(spec, spec.watch).splitting
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -57,7 +64,7 @@ def test_evenkeel_may_make_it_from_events(tmp_path):
         ({"fence": "slot"}, "fence: is for Delta tables"),
         ({"split": {"by": "day"}}, "split: is for Delta tables"),
         ({"state": {"o": MADE}, "split": {"by": "day"}}, "split: is for Delta tables"),
-        ({"state": {"o": MADE}, "watch": {}}, "watch: is for Delta tables"),
+        ({"state": {"o": MADE}, "watch": {}, "split": {"by": "id"}}, "split: is for Delta tables"),
     ],
 )
 def test_what_delta_alone_has_is_refused(tmp_path, changes, message):

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from evenkeel.spec.loading import load_spec
-from evenkeel.watch.forecast import spec_limits, would_act
+from evenkeel.watch.forecast import spec_limits, too_heavy_to_move, would_act
 from evenkeel.watch.state import WATCHED_SHARE, new_watch
 from partitioning.function.function import PartitioningFunction
 from partitioning.watch.mitigation import MicroBatch
 from partitioning.workload.metrics import channel_loads, imbalance
 from partitioning.workload.profile import Profile
+from tests.support.cases.watch_state import heaviest
 from tests.support.worlds.shop import Shop, words_profile
 
 #: A watch that acts at once, one for which load has to wait for hours, and one that waits in vain.
@@ -74,3 +75,23 @@ def test_no_watch_acts_nowhere_and_an_even_table_needs_none(shop: Shop) -> None:
     assert not would_act(load_spec(shop.spec), even, profile)
     shop.respec()
     assert not would_act(load_spec(shop.spec), uneven, profile)
+
+
+@pytest.mark.parametrize("split", [None, {"by": "id"}])
+@pytest.mark.parametrize("hot", [30.0, 400.0])
+def test_a_key_that_no_channel_has_room_for_is_named_where_it_may_not_be_shared(
+    shop: Shop, hot: float, split: dict[str, str] | None
+) -> None:
+    shop.respec(watch={}, **({} if split is None else {"split": split, "strategy": "frontier"}))
+    spec, epoch = load_spec(shop.spec), shop.registry.current()
+    assert spec.watch is not None
+    key, home = heaviest(shop)
+    loads = np.full(4, 100.0)
+    loads[home] += hot
+    batch = MicroBatch(0, epoch.number, loads, np.zeros(4), {key: hot})
+    known, limits = new_watch("batches", epoch, spec.watch), spec_limits(spec, spec.watch)
+    _, _, decided = known.folded(batch, epoch.function, limits, spec.watch.speed)
+    assert bool(decided) == (hot == 400 and split is not None)
+    said = too_heavy_to_move(spec, known, batch, epoch.function, limits, {key: "Anna"})
+    why = ": no other channel has room for all of Anna, and without `split` no key is shared"
+    assert said == (why if hot == 400 and split is None else "")

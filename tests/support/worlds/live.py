@@ -95,6 +95,23 @@ class Live(World):
         return self
 
     @property
+    def twin(self) -> str:
+        """A light key of the hot key's channel, as epoch 0 has them."""
+        keys, epoch = self.keys(), self.table.epoch(0)
+        home = epoch.lookup([HOT])[0]
+        return next(k for k, at in zip(keys, epoch.lookup(keys), strict=True) if at == home)
+
+    def hot_pair(self, number: int, hot: float = 1.5, twin: float = 1.5) -> Live:
+        """Events of a micro-batch in which these two keys get so many times `FAIR`."""
+        name = self.twin
+
+        def first_are_twins(rows: pd.DataFrame) -> pd.Series:
+            ours = rows["dest"] == HOT
+            return rows["dest"].mask(ours & (ours.cumsum() <= twin * FAIR), name)
+
+        return self.batch(number, hot + twin, dest=first_are_twins)
+
+    @property
     def watching(self) -> Watching:
         asked = self.table.spec.watch
         assert asked is not None
