@@ -29,7 +29,7 @@ from evenkeel_spark.tables.delta.write_session import check_own_jvm
 from evenkeel_spark.tables.spark_errors import CONFLICTS
 from evenkeel_spark.watching.evaluate import evaluate
 from evenkeel_spark.watching.micro_batch import need_watch
-from partitioning.errors import EvenkeelError, InputError, UnreachableError
+from partitioning.errors import EvenkeelError, FenceError, InputError, UnreachableError
 
 
 def carry_out(spark: SparkSession, table: Table, spec: str, run: str) -> int | None:
@@ -154,8 +154,24 @@ def meet(
     if decided or find_half_moved(table.registry, table.registry.run(run)):
         carry_out(spark, table, spec, run)
     else:
-        # A kill right after publishing may have left the epoch without the run's files.
-        steps.report(spec, run)
+        _complete(spark, table, spec, run)
+
+
+def _complete(spark: SparkSession, table: Table, spec: str, run: str) -> None:
+    """See to an epoch that this run has published right before it was killed."""
+    plan = table.registry.run(run).plan.find()
+    if (
+        plan is not None
+        and table.spec.iceberg
+        and table.registry.published(plan.function.epoch, plan.digest)
+    ):
+        try:
+            # It places rows that came late, and drops the run's branches.
+            iceberg_verify.verify(spark, approved_migration(table, run, plan.digest))
+        except FenceError as error:
+            say(f"late rows wait for maintain: {error}")
+    # The epoch may lack the run's files.
+    steps.report(spec, run)
 
 
 def stream(

@@ -127,6 +127,23 @@ def test_a_stream_that_has_ended_goes_on_with_its_move(
     live.check(lake)
 
 
+def test_a_stream_that_was_killed_as_it_had_published_sees_to_late_rows(
+    watched: Stages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake, live = begin(watched, "hot")
+    checkpoint = str(live.folder / "checkpoint")
+    with monkeypatch.context() as patch:
+        patch.setattr("evenkeel_spark.iceberg.publish.settle_tables", killed)
+        with pytest.raises(StreamingQueryException):
+            stream(lake, live.table, live.spec_path, checkpoint, available_now=True, files=1)
+    assert live.table.epoch().number == 1
+    lake = watched.anew().spark
+    lake.sql(f"UPDATE lake.db.totals SET channel = (channel + 1) % 4 WHERE dest = '{HOT}'")
+    stream(lake, live.table, live.spec_path, checkpoint, available_now=True, files=1)
+    assert live.table.epoch().number == 1 and live.known.watch.last == 2
+    live.check(watched.anew().spark)
+
+
 def test_a_stream_rolls_back_what_cannot_pass_and_goes_on(
     watched: Stages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
