@@ -68,7 +68,7 @@ def too_heavy_to_move(
     limits: Limits,
     names: Mapping[int, str],
 ) -> str:
-    """Say which keys keep channels full because no other channel has room for the whole key.
+    """Say which keys keep channels full because the whole key is more than has to go from there.
 
     These are the keys that the watch would share if it might.
 
@@ -92,7 +92,9 @@ def too_heavy_to_move(
     if not keys:
         return ""
     why = "no key of such tables" if spec.iceberg or spec.plain else "without `split` no key"
-    return f": no other channel has room for all of {', '.join(keys)}, and {why} is shared"
+    return (
+        f": all of {', '.join(keys)} is more than has to go from its channel, and {why} is shared"
+    )
 
 
 def _backlog(function: PartitioningFunction, loads: Floats, watching: Watching) -> Floats:

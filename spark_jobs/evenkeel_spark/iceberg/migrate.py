@@ -25,7 +25,7 @@ from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.crash_point import crash_point
 from evenkeel_spark.tables.delta.checksums import duplicate_keys
 from evenkeel_spark.tables.iceberg.checks import adopted_tables
-from evenkeel_spark.tables.iceberg.commits import PLACED
+from evenkeel_spark.tables.iceberg.commits import PLACED, STATEMENT_TRIES, once_free
 from evenkeel_spark.tables.iceberg.table import BRANCHES, IcebergTable
 from evenkeel_spark.tables.membership import table_in_errors
 from evenkeel_spark.tables.moving import repair_advice
@@ -133,7 +133,13 @@ def move(migration: Migration, name: str, table: IcebergTable, step: str) -> Tab
     try:
         # The gate measures this snapshot before main follows: all of its rows are placed.
         said = {**migration.meta(step), PLACED: migration.after.digest}
-        table.write(said, lambda own: own.sql(statement))
+        # No other job writes to this branch, but on a busy table Iceberg gives up a commit to it.
+        once_free(
+            table_in_errors(migration.table.spec, name),
+            table.refresh,
+            lambda: table.write(said, lambda own: own.sql(statement)),
+            STATEMENT_TRIES,
+        )
         crash_point("moved")
     finally:
         # A rollback may have dropped the branch: say that, and not that it is missing.

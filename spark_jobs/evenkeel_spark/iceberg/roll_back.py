@@ -35,6 +35,8 @@ def roll_back(spark: SparkSession, migration: Migration) -> None:
             registry = migration.table.registry
             for table in adopted_tables(spark, migration.table.spec).values():
                 name_column(registry, table, registry.current().number)
+                # Another run has published. These branches would keep old snapshots.
+                table.drop_branches(branch_prefix(migration))
         return
     run, digest = migration.run, migration.plan.digest
     number = newest_attempt(run, digest).number

@@ -32,12 +32,13 @@ from evenkeel_spark.events.reader import read_events, row_column, with_times
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.crash_point import crash_point
 from evenkeel_spark.tables.delta import constraints
+from evenkeel_spark.tables.delta.preflight import check_ours
 from evenkeel_spark.tables.iceberg.checks import adopted_tables, check_slot_column
 from evenkeel_spark.tables.moving import check_no_run_moves
 from evenkeel_spark.watching.inputs import decision, profile_of
 from evenkeel_spark.watching.micro_batch import MeasuredBatch, measure_batch, need_watch
 from evenkeel_spark.watching.trial import Trial, attempt
-from partitioning.errors import FenceError
+from partitioning.errors import DamagedError, FenceError
 from partitioning.planning.decide import Pace
 from partitioning.watch.mitigation import Limits, MicroBatch
 
@@ -231,7 +232,12 @@ def _busy(spark: SparkSession, table: Table, epoch: Epoch, left: float) -> str |
             check_no_run_moves(spec, table.registry)
             check_slot_column(spec, adopted_tables(spark, spec), epoch.function)
         else:
+            for name in spec.state:
+                # A released table has no constraint: that is no reason to wait for.
+                check_ours(spark, spec, name)
             constraints.check_admits(spark, spec, epoch.function)
-    except FenceError as error:
+    except (FenceError, DamagedError) as error:
         return f"{error.where}: {error.what}"
+    if table.registry.files.claim(epoch.number + 1).exists():
+        return f"a run is about to publish epoch {epoch.number + 1}"
     return daily_run_under_way(spec.table, table.registry, epoch)

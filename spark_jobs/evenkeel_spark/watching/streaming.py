@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 from evenkeel.inspect.half_moved import find_half_moved
 from evenkeel.pipeline import approval, steps
+from evenkeel.spec.allowed_roots import place_parts
 from evenkeel.table import Table
 from evenkeel_spark.events import csv_files
 from evenkeel_spark.events.reader import check_key, col, read_events
@@ -29,7 +30,7 @@ from evenkeel_spark.tables.delta.write_session import check_own_jvm
 from evenkeel_spark.tables.spark_errors import CONFLICTS
 from evenkeel_spark.watching.evaluate import evaluate
 from evenkeel_spark.watching.micro_batch import need_watch
-from partitioning.errors import EvenkeelError, FenceError, InputError, UnreachableError
+from partitioning.errors import EvenkeelError, InputError, UnreachableError
 
 
 def carry_out(spark: SparkSession, table: Table, spec: str, run: str) -> int | None:
@@ -168,7 +169,10 @@ def _complete(spark: SparkSession, table: Table, spec: str, run: str) -> None:
         try:
             # It places rows that came late, and drops the run's branches.
             iceberg_verify.verify(spark, approved_migration(table, run, plan.digest))
-        except FenceError as error:
+        except UnreachableError:
+            raise
+        except EvenkeelError as error:
+            # The epoch is in force whatever comes.
             say(f"late rows wait for maintain: {error}")
     # The epoch may lack the run's files.
     steps.report(spec, run)
@@ -198,7 +202,7 @@ def stream(
     InputError : as for `evaluate` and `read_events`; or the input is a state table
     """
     source, every = table.spec.input, need_watch(table.spec).every
-    if source.path in {state.path for state in table.spec.state.values()}:
+    if place_parts(source.path) in {place_parts(s.path) for s in table.spec.state.values()}:
         raise InputError(
             "is a state table, too: no stream can read on after the first rows that move",
             source.path,

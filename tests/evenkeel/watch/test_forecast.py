@@ -93,5 +93,5 @@ def test_a_key_that_no_channel_has_room_for_is_named_where_it_may_not_be_shared(
     _, _, decided = known.folded(batch, epoch.function, limits, spec.watch.speed)
     assert bool(decided) == (hot == 400 and split is not None)
     said = too_heavy_to_move(spec, known, batch, epoch.function, limits, {key: "Anna"})
-    why = ": no other channel has room for all of Anna, and without `split` no key is shared"
-    assert said == (why if hot == 400 and split is None else "")
+    why = ": all of Anna is more than has to go from its channel, and without `split` no key"
+    assert said == (f"{why} is shared" if hot == 400 and split is None else "")

@@ -10,6 +10,8 @@ from pyspark.sql import SparkSession
 
 from evenkeel.pipeline import steps
 from evenkeel_spark.adoption.adopt import adopt
+from evenkeel_spark.adoption.release import release
+from evenkeel_spark.watching import evaluate
 from evenkeel_spark.watching.streaming import stream
 from partitioning.errors import InputError
 from tests.support.worlds.live import HOT, SPEC, Live
@@ -50,3 +52,7 @@ def test_whole_keys_of_a_teams_own_table_move(spark: SparkSession, tmp_path: Pat
     assert sorted(rows["id"]) == sorted(written["id"])
     with pytest.raises(InputError, match="no stream can read on after the first rows that move"):
         stream(spark, live.table, live.spec_path, str(tmp_path / "checkpoint"), available_now=True)
+    # A look that decides says that the table was released, and does not wait for ever.
+    release(spark, live.table)
+    with pytest.raises(InputError, match="was released on"):
+        evaluate._busy(spark, live.table, epoch, 10.0)

@@ -12,6 +12,8 @@ from pyspark.sql import functions as F
 
 from evenkeel.inspect.half_moved import find_half_moved
 from evenkeel.pipeline import steps
+from evenkeel.registry.files.migration_records import PlanMark
+from evenkeel.registry.files.records import MovingMark
 from evenkeel.registry.store_errors import StoreError
 from evenkeel_spark.iceberg import verify as verifying
 from evenkeel_spark.iceberg.adopt import adopt
@@ -72,7 +74,7 @@ def test_a_key_of_most_of_the_load_is_not_split_and_the_watch_says_why(watched: 
     assert function.lookup([live.twin])[0] != home
     live.hot_pair(TWO, 8.0, 1.0)
     assert live.turn(lake, TWO) is None
-    why = "no other channel has room for all of HOT, and no key of such tables is shared"
+    why = "all of HOT is more than has to go from its channel, and no key of such tables is shared"
     assert live.known.outcome.endswith(f"nothing to decide: {why}")
     assert live.table.epoch().number == 1
     live.check(lake)
@@ -159,3 +161,17 @@ def test_a_stream_rolls_back_what_cannot_pass_and_goes_on(
     assert not failed and live.known.watch.last == 3
     assert live.table.epoch().number == 1, live.known.outcome
     live.check(lake)
+
+
+@pytest.mark.parametrize("left", ["a claim", "a torn record"])
+def test_a_look_steps_back_from_what_a_dead_run_has_left(watched: Stages, left: str) -> None:
+    lake, live = begin(watched, "hot")
+    files, run = live.table.registry.files, live.table.registry.run("r0")
+    if left == "a claim":
+        files.claim(1).create(PlanMark(digest="f" * 64))
+    else:
+        run.write("migration.json", b"{")
+        files.moving("r0").write(MovingMark(run="r0"))
+    assert live.turn(lake, ONE) is None
+    told = "is about to publish epoch 1" if left == "a claim" else "migration.json"
+    assert "stepping back: " in live.known.outcome and told in live.known.outcome
