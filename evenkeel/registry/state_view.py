@@ -16,7 +16,7 @@ from partitioning.moves.partial_rows import listed_sql
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import DataType, StructType
 
 
 #: Table property with the merge of each state column, as JSON.
@@ -159,9 +159,14 @@ def joined(
 
 def kinds(schema: StructType) -> dict[str, str]:
     """Return the type of each column as SQL names it, with the names in structs quoted."""
+    return {c.name: sql_type(c.dataType) for c in schema}
+
+
+def sql_type(kind: DataType) -> str:
+    """Return a type as SQL names it, with the names in structs quoted."""
     from pyspark.sql.types import StructField, StructType
 
-    return {c.name: StructType([StructField("x", c.dataType)]).toDDL()[2:] for c in schema}
+    return StructType([StructField("x", kind)]).toDDL()[2:]
 
 
 def one_row_a_key(

@@ -21,7 +21,7 @@ from pyspark.sql import DataFrameWriterV2, SparkSession
 from evenkeel.registry.files.whole_files import Linked
 from evenkeel.registry.store import Store
 from evenkeel_spark.adoption import adopt, release
-from evenkeel_spark.evolving import joining
+from evenkeel_spark.evolving import delta_tables
 from evenkeel_spark.jobs import learn
 from evenkeel_spark.tables.delta import constraints
 
@@ -114,7 +114,7 @@ def watched(point: Point) -> Iterator[None]:
         around(learn, "read_events", True, None)
         around(adopt, "change", True, "after")
         around(release, "change", True, "after")
-        around(joining, "change", True, "after")
+        around(delta_tables, "change", True, "after")
         patch.setattr(
             "evenkeel_spark.runtime.crash_point.reached", lambda name: point(f"named {name}")
         )
@@ -135,7 +135,7 @@ def _label(owner: Any, name: str, of: Any, args: tuple[Any, ...]) -> str | None:
         return _BUILDERS[owner, name]
     if owner is learn:
         return "reading the input"
-    if owner in (adopt, release, joining):
+    if owner in (adopt, release, delta_tables):
         return f"REWRITE of {Path(args[0]).name}"
     # Linked is given the path as its first argument, a Path is the file itself.
     label = f"{name} {args[0]}" if owner is Store else Path(of).name

@@ -48,8 +48,8 @@ OF_GIVEN = {
     r"belongs to table|(holds state|is (a table|adopted as a table)) of|has the constraint \{ours\}"
     r"|holds a Delta table": "Two specs name one folder, a spec was copied, or another system "
     "made the table.",
-    r"cannot (add|rename|\{change\}) column|cannot rename": "The change collides with a column or "
-    "a CHECK that the table has.",
+    r"cannot (add|drop|rename|\{change\}) column|cannot rename": "The change collides with a "
+    "column, a CHECK, or something else that the table has.",
     r"changes the type|does not do for column|column \{column\} is \{kind": "The SQL of the "
     "merge gives another type than the column's, or refuses it.",
     r"column \{column\} (has hashes|is \{(is_now|names)\})|column \{name\} is": "The type of an "

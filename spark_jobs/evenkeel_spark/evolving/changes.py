@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from evenkeel_spark.tables.schema_edits import SchemaEdit
 from partitioning.errors import InputError
 
 _RENAME_FORM = re.compile(r"(\w+)\.(\w+)=(\w+)")
@@ -36,14 +37,14 @@ class TableChange:
     table : name of the state table, in the spec
     column : name of the state column; empty: the whole table
     meaning : what it does, for a person
-    sql : what is left to be done of it, as the rest of statements that begin `ALTER TABLE ...`
+    edits : what is left to be done of it
     """
 
     kind: Kind
     table: str
     column: str
     meaning: str
-    sql: tuple[str, ...] = ()
+    edits: tuple[SchemaEdit, ...] = ()
 
     def to_dict(self) -> dict[str, str]:
         """Return plain JSON values."""

@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from evenkeel.registry.state_view import (
@@ -19,10 +18,12 @@ from evenkeel.registry.state_view import (
 )
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.evolving.changes import Intent, Kind, TableChange
-from evenkeel_spark.evolving.team_checks import checked_columns, refuse_checked
-from evenkeel_spark.evolving.widening import widenings
+from evenkeel_spark.evolving.team_checks import refuse_checked
+from evenkeel_spark.evolving.widening import delta_widens, iceberg_widens, widenings
 from evenkeel_spark.tables.column_inputs import (
+    INPUTS_PROPERTY,
     check_hashes,
+    inputs_text,
     inputs_words,
     kept_inputs,
     made_of,
@@ -30,12 +31,10 @@ from evenkeel_spark.tables.column_inputs import (
     same_inputs,
 )
 from evenkeel_spark.tables.comparable import comparable
-from evenkeel_spark.tables.declared_columns import ADDING_PROPERTY
-from evenkeel_spark.tables.delta.preflight import check_ours
-from evenkeel_spark.tables.delta.state import properties, schema
+from evenkeel_spark.tables.declared_columns import ADDING_PROPERTY, declared
+from evenkeel_spark.tables.schema_edits import AddColumn, DropColumn, RenameColumn
 from evenkeel_spark.windows.kept_types import may_keep
 from partitioning.errors import InputError
-from partitioning.function.sql import quoted
 
 _OTHER_NAME = "Give the new column another name in the spec, and drop the old one with --drop"
 
@@ -65,6 +64,10 @@ class TableColumns:
     def where(self) -> str:
         """The table, for errors."""
         return f"{self.name} ({self.spec.state[self.name].path})"
+
+    @property
+    def _format(self) -> str:
+        return "Iceberg" if self.spec.iceberg else "Delta"
 
     @property
     def made(self) -> dict[str, str | None]:
@@ -98,6 +101,13 @@ class TableColumns:
                 found += self._added(column)
         return found or [*self._ended()]
 
+    def wanted_properties(self) -> dict[str, str]:
+        """Return the properties that say which columns the table has, and what they are made of."""
+        return {
+            COLUMNS_PROPERTY: declared(self.spec.state[self.name]),
+            INPUTS_PROPERTY: inputs_text(self.spec, self.name, self.types),
+        }
+
     def _renames(self, made: Mapping[str, str | None]) -> dict[str, str]:
         """Return the renames that are not done yet, new name by old one."""
         columns, found = self.spec.state[self.name].columns, {}
@@ -127,9 +137,9 @@ class TableColumns:
     ) -> Iterator[TableChange]:
         for old, new in renames.items():
             refuse_checked(self.checked, "rename", old, self.where)
-            sql = (f"RENAME COLUMN {quoted(old)} TO {quoted(new)}",) if self._has(old) else ()
+            edits = (RenameColumn(old, new),) if self._has(old) else ()
             meaning = f"from {old}; its values stay, and no file is rewritten"
-            yield TableChange(Kind.rename_column, self.name, new, meaning, sql)
+            yield TableChange(Kind.rename_column, self.name, new, meaning, edits)
 
     def _dropped(
         self, renames: Mapping[str, str], made: Mapping[str, str | None]
@@ -155,9 +165,9 @@ class TableColumns:
                 )
             refuse_checked(self.checked, "drop", column, self.where)
             there = column in self.stored.fieldNames()
-            sql = (f"DROP COLUMN {quoted(column)}",) if there else ()
+            edits = (DropColumn(column),) if there else ()
             meaning = "its values can be read no more; files lose them when they are next rewritten"
-            yield TableChange(Kind.drop_column, self.name, column, meaning, sql)
+            yield TableChange(Kind.drop_column, self.name, column, meaning, edits)
 
     def _added(self, column: str) -> Iterator[TableChange]:
         merge = self.spec.state[self.name].columns[column]
@@ -183,8 +193,8 @@ class TableColumns:
                 "Give it another name in the spec",
             )
         meaning = f"{made}: null in all rows that are there; windows fill it from now on"
-        sql = (f"ADD COLUMNS ({quoted(column)} {kind})",)
-        yield TableChange(Kind.add_column, self.name, column, meaning, sql)
+        edits = (AddColumn(column, self.wanted[column].dataType),)
+        yield TableChange(Kind.add_column, self.name, column, meaning, edits)
 
     def _widened(self, column: str, old: str) -> Iterator[TableChange]:
         """Yield the change of a column's type that its events need by now, if any.
@@ -200,15 +210,17 @@ class TableColumns:
                 f"expected column {now!r}, found {', '.join(there)}",
                 self.where,
                 "If evolve was broken off, run it again with the spec and the options that it had. "
-                "Else find in DESCRIBE HISTORY who took the column away, and bring it back",
+                "Else find out who took the column away, and bring it back. If it is gone for "
+                f"good, take it out of the spec, and give --drop {self.name}.{now}",
             )
         is_now, will_be = self.stored[now].dataType, self.wanted[column].dataType
-        wider = widenings(is_now, will_be, quoted(column))
+        rule = iceberg_widens if self.spec.iceberg else delta_widens
+        wider = widenings(is_now, will_be, (column,), rule)
         names = f"{is_now.simpleString()}", f"{will_be.simpleString()}"
         if wider is None and not may_keep(is_now, will_be, self._merge(column)):
             raise InputError(
                 f"column {column!r} is {names[0]} in the table, and events make {names[1]} by "
-                "now: Delta cannot widen the one to the other",
+                f"now: {self._format} cannot widen the one to the other",
                 self.where,
                 f"Set the spec or the input back. {_OTHER_NAME}",
             )
@@ -265,23 +277,3 @@ class TableColumns:
     def _has(self, column: str) -> bool:
         """Return whether the table has a column, as Spark compares names: in any letters."""
         return column.lower() in {c.lower() for c in self.stored.fieldNames()}
-
-
-def table_columns(
-    spark: SparkSession,
-    spec: TableSpec,
-    name: str,
-    wanted: StructType,
-    types: Mapping[str, str],
-    intent: Intent,
-) -> TableColumns:
-    """Read the columns of a state table as they are now.
-
-    Raises
-    ------
-    InputError : the table is not this spec's
-    """
-    check_ours(spark, spec, name)
-    path = spec.state[name].path
-    found = properties(spark, path), schema(spark, path), checked_columns(spark, path)
-    return TableColumns(spec, name, wanted, types, intent, *found)

@@ -1,7 +1,8 @@
 """Evolve: bring state tables and their columns to what their spec says, while epochs go on.
 
 No row is rewritten, and no history is built: what is new has what windows bring from now on. Each
-step is one commit and looks first, so a call that is killed anywhere is run again.
+step is one commit and looks first, so a call that is killed anywhere is run again. Both formats
+have the same changes. Only the commits differ: see `EvolvingTables`.
 """
 
 from __future__ import annotations
@@ -26,20 +27,15 @@ from evenkeel.table import Table
 from evenkeel_spark.events.aggregate import fold, of_table
 from evenkeel_spark.events.reader import check_key, read_events
 from evenkeel_spark.evolving.changes import Intent, TableChange
-from evenkeel_spark.evolving.columns import TableColumns, table_columns
-from evenkeel_spark.evolving.joining import (
-    check_current,
-    create,
-    let_go,
-    record_members,
-    restore_members,
-)
+from evenkeel_spark.evolving.columns import TableColumns
+from evenkeel_spark.evolving.delta_tables import DeltaEvolving
+from evenkeel_spark.evolving.iceberg.tables import IcebergEvolving
+from evenkeel_spark.evolving.joining import check_current, record_members, restore_members
+from evenkeel_spark.evolving.port import EvolvingTables
 from evenkeel_spark.evolving.state_tables import StateTables, find_tables
-from evenkeel_spark.evolving.statements import statements
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.retry import retry_on_conflict
-from evenkeel_spark.tables.delta import commits, constraints, state
-from evenkeel_spark.tables.delta.preflight import check_slot_count
+from evenkeel_spark.tables.delta import state
 from evenkeel_spark.tables.delta.write_session import own_session
 from partitioning.errors import FenceError, InputError
 from partitioning.function.function import PartitioningFunction
@@ -53,6 +49,7 @@ class Evolution:
 
     Parameters
     ----------
+    port : the tables by their format
     function : of the current epoch
     wanted : columns that events make by now, by state table
     types : Spark's simple name of the type of each input column
@@ -62,6 +59,7 @@ class Evolution:
 
     spark: SparkSession
     table: Table
+    port: EvolvingTables
     intent: Intent
     function: PartitioningFunction
     wanted: dict[str, StructType]
@@ -71,12 +69,7 @@ class Evolution:
 
     def columns(self, name: str) -> TableColumns:
         """Read the columns of a state table as they are now."""
-        spec, wanted = self.table.spec, self.wanted[name]
-        return table_columns(self.spark, spec, name, wanted, self.types, self.intent)
-
-    def path(self, name: str) -> str:
-        """Return the folder of a state table of the spec."""
-        return self.table.spec.state[name].path
+        return self.port.columns(name, self.wanted[name], self.types, self.intent)
 
 
 def evolve(
@@ -114,12 +107,13 @@ def evolve(
         return found.changes
     _withdraw_plans(table.registry)
     for name in found.tables.kept:
-        while retry_on_conflict(spark, partial(_step, found, name), name):
+        step = partial(found.port.step, name, partial(found.columns, name), found.function)
+        while retry_on_conflict(spark, step, name):
             pass
     for name in found.tables.new:
-        step = partial(create, found.spark, table, name, found.wanted[name], found.types)
+        make = partial(found.port.create, name, found.wanted[name], found.types)
         until = found.tables.until
-        retry_on_conflict(spark, partial(step, until, found.function), name)
+        retry_on_conflict(spark, partial(make, until, found.function), name)
         say(f"{name}: made, under epoch {found.function.epoch}")
     # Their records name the old folders, and a table of such a name may join elsewhere.
     _let_go(found, {n: g for n, g in found.tables.guarded.items() if n not in found.tables.left})
@@ -132,7 +126,7 @@ def evolve(
         raise
     _let_go(found, {n: g for n, g in found.tables.guarded.items() if n in found.tables.left})
     check_current(table, found.function)
-    constraints.check_admits(spark, table.spec, found.function)
+    found.port.check_admits(list(table.spec.state), found.function)
     return found.changes
 
 
@@ -150,43 +144,24 @@ def survey(spark: SparkSession, table: Table, intent: Intent) -> Evolution:
             f"spec of {spec.table}",
             "Change them by ALTER TABLE as you like, but for slot, channel and the key",
         )
-    if spec.iceberg:
-        raise InputError(
-            "expected Delta tables, found Iceberg tables, which evolve does not change yet",
-            f"spec of {spec.table}",
-            "Set the columns back; or bootstrap another table by the new ones",
-        )
+    port = IcebergEvolving(spark, table) if spec.iceberg else DeltaEvolving(spark, table)
     function = table.epoch().function
-    tables = find_tables(spark, table, intent, function)
-    kept = spec.model_copy(update={"state": {name: spec.state[name] for name in tables.kept}})
-    check_slot_count(kept, tables.kept)
-    constraints.check_admits(spark, kept, function)
+    tables = find_tables(port, table, intent, function)
+    port.check_admits(list(tables.kept), function)
     events = read_events(spark, spec, function)
     check_key(events, spec, function.key)
-    wanted, types = _wanted(events, spec, function), dict(events.dtypes)
-    changes = tables.changes(function)
-    found = Evolution(spark, table, intent, function, wanted, types, tables, changes)
+    made = _wanted(events, spec, function)
+    wanted = {name: port.as_kept(columns) for name, columns in made.items()}
+    types, changes = dict(events.dtypes), tables.changes(function, port.what_goes)
+    found = Evolution(spark, table, port, intent, function, wanted, types, tables, changes)
     for name in tables.kept:
         found.changes.extend(found.columns(name).changes())
     return found
 
 
-def _step(found: Evolution, name: str) -> bool:
-    """Make the first commit that is left for a state table; return False if none is left."""
-    path = found.path(name)
-    constraints.check_unchanged(found.spark, found.table.spec, path, found.function)
-    left = statements(found.columns(name))
-    if not left:
-        return False
-    with commits.our_commit(found.spark, None, None, {"step": "evolve"}) as own:
-        own.sql(f"ALTER TABLE {state.sql_name(path)} {left[0]}")
-    say(f"{name}: {left[0]}")
-    return True
-
-
 def _let_go(found: Evolution, gone: Mapping[str, Membership]) -> None:
     for name, record in gone.items():
-        step = partial(let_go, found.spark, found.table, name, record)
+        step = partial(found.port.let_go, name, record)
         if retry_on_conflict(found.spark, step, name):
             say(f"{name}: let go")
 
@@ -200,7 +175,7 @@ def _wanted(
 
 
 def _nullable(schema: StructType) -> StructType:
-    """Return the schema with fields that may all be null, as Delta keeps them."""
+    """Return the schema with fields that may all be null, as tables keep them."""
     text = re.sub(r'"(nullable|containsNull|valueContainsNull)":false', r'"\1":true', schema.json())
     return StructType.fromJson(json.loads(text))
 

@@ -1,73 +1,18 @@
-"""The steps by which state tables join a spec whose epochs go on, and leave it again.
+"""The registry's records of state tables that join a spec whose epochs go on, or leave it.
 
 A new table is there, empty and guarded, before the registry's record; other jobs refuse it until
-then. A table that leaves has its record before its constraint goes.
+then. A table that leaves has its record before its guard goes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import date
-from functools import partial
-
-from delta.tables import DeltaTable
-from pyspark.sql import SparkSession
-from pyspark.sql.types import StructField, StructType
 
 from evenkeel.registry.files.records import Membership
 from evenkeel.table import Table
-from evenkeel_spark.adoption.release import OUR_PROPERTIES
-from evenkeel_spark.adoption.rewrite import Layout, change
-from evenkeel_spark.evolving.state_tables import StateTables, is_moving
-from evenkeel_spark.tables.column_inputs import INPUTS_PROPERTY, inputs_text
-from evenkeel_spark.tables.delta import commits, constraints, state
-from evenkeel_spark.tables.delta.unfinished_table import (
-    clear_unfinished,
-    first_properties,
-    guard_new,
-)
+from evenkeel_spark.evolving.state_tables import StateTables
 from partitioning.errors import FenceError
 from partitioning.function.function import PartitioningFunction
-
-
-def create(
-    spark: SparkSession,
-    table: Table,
-    name: str,
-    columns: StructType,
-    types: Mapping[str, str],
-    until: date | None,
-    function: PartitioningFunction,
-) -> None:
-    """Make a new state table, empty, under the current epoch. A second call goes on.
-
-    Its first commit says that all windows up to `until` are in, so that the next one follows.
-
-    Parameters
-    ----------
-    columns : that events make
-    types : Spark's simple name of the type of each input column
-    function : of the current epoch
-    """
-    path = table.spec.state[name].path
-    if state.table_version(spark, path) < 0:
-        end = None if until is None else until.isoformat()
-        clear_unfinished(spark, path, rows=False)
-        meta = {"step": "bootstrap", "end": end, "epoch": function.epoch}
-        with commits.our_commit(spark, None, None, meta) as own:
-            nullable = StructType([StructField(c.name, c.dataType) for c in columns])
-            made = DeltaTable.createIfNotExists(own).location(path).addColumns(nullable)
-            for key, value in first_properties(table, name, types).items():
-                made = made.property(key, value)
-            made.partitionedBy(state.CHANNEL).execute()
-    inputs = {INPUTS_PROPERTY: inputs_text(table.spec, name, types)}
-    if state.properties(spark, path).get(INPUTS_PROPERTY) != inputs[INPUTS_PROPERTY]:
-        # A killed call has made it, and a person says that its inputs have other names by now.
-        with commits.our_commit(spark, None, None, {"step": "evolve"}) as own:
-            sql = state.properties_sql(inputs)
-            own.sql(f"ALTER TABLE {state.sql_name(path)} SET TBLPROPERTIES {sql}")
-    commit = partial(commits.our_commit, spark, None, None, {"step": "evolve"})
-    guard_new(commit, path, function.epoch, constraints.fence_rule(table.spec, function))
 
 
 def record_members(
@@ -124,29 +69,3 @@ def restore_members(table: Table, before: Mapping[str, Membership | None]) -> No
             file.remove()
         else:
             file.write(one)
-
-
-def let_go(spark: SparkSession, table: Table, name: str, gone: Membership) -> bool:
-    """Take Evenkeel's constraint and properties out of a table, in one commit. Its rows stay.
-
-    Returns
-    -------
-    False if the registry has another record of the name by now; nothing was done then.
-
-    Raises
-    ------
-    FenceError : its state moves
-    MetadataChangedException : somebody has changed the table since it was looked at
-    """
-    version, known = state.table_version(spark, gone.path), table.registry.files.member(name)
-    # Another call may have let it go, and a table of this name may have joined again.
-    if known.find() != gone:
-        return False
-    ours = [n for n in state.properties(spark, gone.path) if n.startswith(OUR_PROPERTIES)]
-    if ours:
-        if is_moving(spark, gone):
-            raise FenceError("its state moves", f"{name} ({gone.path})", "Run this again later")
-        with commits.our_commit(spark, None, None, {"step": "release"}) as own:
-            change(own, gone.path, version, Layout(removed=ours))
-    known.write(gone.model_copy(update={"guarded": False}))
-    return True

@@ -8,11 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from evenkeel.registry.state_view import COLUMNS_PROPERTY
+from evenkeel.registry.state_view import sql_type
 from evenkeel_spark.evolving.columns import TableColumns
-from evenkeel_spark.tables.column_inputs import INPUTS_PROPERTY, inputs_text
-from evenkeel_spark.tables.declared_columns import ADDING_PROPERTY, declared
+from evenkeel_spark.tables.declared_columns import ADDING_PROPERTY
 from evenkeel_spark.tables.delta.state import properties_sql
+from evenkeel_spark.tables.schema_edits import (
+    ELEMENT,
+    AddColumn,
+    DropColumn,
+    RenameColumn,
+    SchemaEdit,
+)
+from partitioning.function.sql import quoted
 
 #: Delta's property for columns that are renamed or dropped without a rewrite. `evolve` sets it
 #: before it does either.
@@ -31,18 +38,27 @@ def statements(table: TableColumns) -> list[str]:
     InputError : as `changes` of the columns does
     """
     changes = table.changes()
-    wanted = [sql for change in changes for sql in change.sql]
+    wanted = [_sql(edit) for change in changes for edit in change.edits]
     enabling = dict(_enabling(table, wanted))
     found = [f"SET TBLPROPERTIES {properties_sql({n: v})}" for n, v in enabling.items()] + wanted
-    now = {
-        COLUMNS_PROPERTY: declared(table.spec.state[table.name]),
-        INPUTS_PROPERTY: inputs_text(table.spec, table.name, table.types),
-    }
+    now = table.wanted_properties()
     if ADDING_PROPERTY in (*table.properties, *enabling):
         now[ADDING_PROPERTY] = "false"
     if changes and any(table.properties.get(name) != value for name, value in now.items()):
         found.append(f"SET TBLPROPERTIES {properties_sql(now)}")
     return found
+
+
+def _sql(edit: SchemaEdit) -> str:
+    """Write the rest of a statement `ALTER TABLE ...`."""
+    if isinstance(edit, RenameColumn):
+        return f"RENAME COLUMN {quoted(edit.name)} TO {quoted(edit.new)}"
+    if isinstance(edit, DropColumn):
+        return f"DROP COLUMN {quoted(edit.name)}"
+    if isinstance(edit, AddColumn):
+        return f"ADD COLUMNS ({quoted(edit.name)} {sql_type(edit.kind)})"
+    at = ".".join(part if part == ELEMENT else quoted(part) for part in edit.path)
+    return f"ALTER COLUMN {at} TYPE {edit.kind.simpleString()}"
 
 
 def _enabling(table: TableColumns, wanted: list[str]) -> Iterator[tuple[str, str]]:

@@ -1,50 +1,67 @@
-"""Which types Delta can widen to which without a rewrite, as its page on type widening lists them.
+"""Which types a format can widen to which without a rewrite, as its own pages list them.
 
-https://docs.delta.io/delta-type-widening
+https://docs.delta.io/delta-type-widening and https://iceberg.apache.org/spec/#schema-evolution
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pyspark.sql.types import ArrayType, DataType, DecimalType, StructType
 
-from partitioning.function.sql import quoted
+from evenkeel_spark.tables.schema_edits import ELEMENT, WidenColumn
+
+#: Whether a format can widen one plain type to another.
+Rule = Callable[[DataType, DataType], bool]
 
 #: Integer types from narrow to wide, each with the digits that Delta wants of a decimal for it.
 _INTEGER_DIGITS = {"tinyint": 10, "smallint": 10, "int": 10, "bigint": 20}
 #: Other types and the one that each can become.
 _OTHERS = {("float", "double"), ("date", "timestamp_ntz")}
+#: Types that Iceberg widens, beside decimals. Its specification has more, its library has not.
+_ICEBERG = {("int", "bigint"), ("float", "double")}
 
 
-def widenings(stored: DataType, wanted: DataType, at: str) -> list[str] | None:
-    """Return the rest of the statements `ALTER TABLE ...` that make a column's type wide enough.
+def widenings(
+    stored: DataType, wanted: DataType, path: tuple[str, ...], rule: Rule
+) -> list[WidenColumn] | None:
+    """Return the edits that make a column's type wide enough.
 
     Parameters
     ----------
     stored, wanted : type in the table, and the one that events make by now
-    at : SQL of the column, or of a part of it
+    path : of the column, or of a part of it
+    rule : of the table's format
 
     Returns
     -------
-    Empty: the stored type holds every value of the wanted one. None: Delta cannot widen it.
+    Empty: the stored type holds every value of the wanted one. None: the format cannot widen it.
     """
     if stored.simpleString() == wanted.simpleString():
         return []
     if isinstance(stored, ArrayType) and isinstance(wanted, ArrayType):
-        return widenings(stored.elementType, wanted.elementType, f"{at}.element")
+        return widenings(stored.elementType, wanted.elementType, (*path, ELEMENT), rule)
     if isinstance(stored, StructType) and isinstance(wanted, StructType):
         if stored.fieldNames() != wanted.fieldNames():
             return None
         parts = [
-            widenings(one.dataType, other.dataType, f"{at}.{quoted(one.name)}")
+            widenings(one.dataType, other.dataType, (*path, one.name), rule)
             for one, other in zip(stored, wanted, strict=True)
         ]
-        return None if None in parts else [sql for part in parts for sql in part or ()]
-    if can_widen(stored, wanted):
-        return [f"ALTER COLUMN {at} TYPE {wanted.simpleString()}"]
-    return [] if can_widen(wanted, stored) else None
+        return None if None in parts else [edit for part in parts for edit in part or ()]
+    if rule(stored, wanted):
+        return [WidenColumn(path, wanted)]
+    return [] if rule(wanted, stored) else None
 
 
-def can_widen(narrow: DataType, wide: DataType) -> bool:
+def iceberg_widens(narrow: DataType, wide: DataType) -> bool:
+    """Return whether Iceberg can widen a plain type to another one."""
+    if isinstance(narrow, DecimalType) and isinstance(wide, DecimalType):
+        return narrow.scale == wide.scale and narrow.precision < wide.precision
+    return (narrow.simpleString(), wide.simpleString()) in _ICEBERG
+
+
+def delta_widens(narrow: DataType, wide: DataType) -> bool:
     """Return whether Delta can widen a plain type to another one."""
     one, other = narrow.simpleString(), wide.simpleString()
     if isinstance(wide, DecimalType):

@@ -32,6 +32,7 @@ from evenkeel_spark.tables.delta.state import (
     TABLE_PROPERTY,
 )
 from evenkeel_spark.tables.iceberg.checks import check_registry, iceberg_table
+from evenkeel_spark.tables.iceberg.schema_commit import add_columns
 from evenkeel_spark.tables.iceberg.table import BRANCHES, IcebergTable
 from evenkeel_spark.tables.membership import table_in_errors
 from evenkeel_spark.tables.parallelism import cores
@@ -131,7 +132,7 @@ def _take(
     # A release may have left the channel alone.
     rewrites = must_rewrite(one, function, survey.rows)
     if one.epoch() is None:
-        one.add_columns(function.epoch)
+        add_columns(one, function.epoch)
     else:
         name_column(table.registry, one, function.epoch)
     crash_point("columns")

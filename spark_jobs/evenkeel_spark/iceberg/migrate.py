@@ -59,6 +59,8 @@ def migrate(spark: SparkSession, migration: Migration) -> MigrationRecord:
     check_budget(migration, lambda: sum(_to_move(migration, t) for t in tables.values()))
     migration.table.registry.store.check_exclusive()
     mark_started(migration)
+    # Again: evolve lists the runs that have started after tables and columns have changed.
+    tables = adopted_tables(spark, migration.table.spec)
     moved = {name: move(migration, name, table, STEP) for name, table in tables.items()}
     record = MigrationRecord(
         digest=migration.plan.digest,

@@ -7,7 +7,8 @@ from collections.abc import Collection, Mapping
 
 from evenkeel.spec.custom_merges import merges
 from evenkeel.spec.table_spec import TableSpec
-from partitioning.errors import InputError
+from evenkeel_spark.tables.declared_columns import check_none_added, is_declared
+from partitioning.errors import FenceError, InputError
 
 #: Table property with the input columns of each state column, as JSON; for sketches, what they
 #: hash. Tables of earlier versions get it with the next window.
@@ -40,7 +41,7 @@ def inputs_text(spec: TableSpec, name: str, types: Mapping[str, str]) -> str:
 
 
 def kept_inputs(properties: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """Read it from the properties of a Delta table; none: an earlier version made the table."""
+    """Read it from the properties of a table; none: an earlier version made the table."""
     return dict(json.loads(properties.get(INPUTS_PROPERTY, "{}")))
 
 
@@ -97,6 +98,32 @@ def check_made_of(
         check_hashes(where, column, was, now)
         if not same_inputs(was, now) and f"{name}.{column}" not in same:
             raise other_inputs(spec, name, column, was, now)
+
+
+def check_unchanged_columns(spec: TableSpec, name: str, properties: Mapping[str, str]) -> None:
+    """Refuse a table whose columns were changed since a window began, to those of another spec.
+
+    The window would count as applied, and a column that is new would lack it for ever.
+
+    Parameters
+    ----------
+    properties : of the table, as it is when the window has read what it is merged into
+
+    Raises
+    ------
+    InputError : columns are being added
+    FenceError : it is so
+    """
+    part, where = spec.state[name], f"{name} ({spec.state[name].path})"
+    check_none_added(properties, where)
+    kept, now = kept_inputs(properties), made_of(spec, name)
+    same = is_declared(part, properties)
+    if part.columns and not (same and all(same_inputs(kept.get(c, now[c]), now[c]) for c in now)):
+        raise FenceError(
+            "its columns are those of another spec by now: the table was changed meanwhile",
+            where,
+            "Run it again by the spec of now: it counts nothing twice",
+        )
 
 
 def other_inputs(

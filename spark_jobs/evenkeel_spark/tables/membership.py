@@ -104,6 +104,7 @@ def check_members(spec: TableSpec, owner: Callable[[str], str | None]) -> None:
     known = known_tables(registry)
     unknown, missing = differing(spec, known)
     if unknown and known:
+        own = "or give it a spec and a registry of its own"
         made = (
             f"or run `evenkeel evolve {spec.table}`, which makes it if Evenkeel has made the "
             "others (--dry-run: says what it would do). If it has left while a run was under way, "
@@ -112,14 +113,12 @@ def check_members(spec: TableSpec, owner: Callable[[str], str | None]) -> None:
         raise InputError(
             f"epoch {registry.current().number} knows no state table {unknown[0]!r}",
             table_in_errors(spec, unknown[0]),
-            "Take it out of the spec; "
-            + ("or give it a spec and a registry of its own" if spec.iceberg else made),
+            "Take it out of the spec; " + (own if spec.iceberg and spec.plain else made),
         )
     for name in missing:
         path = known[name]
         # One that a team has adopted leaves by its release, of which the registry knows nothing.
-        # A made table in Iceberg leaves by DROP TABLE, as no job lets it go.
-        if not (spec.plain or spec.iceberg) or owner(path) == spec.table:
+        if not spec.plain or owner(path) == spec.table:
             raise InputError(
                 f"epoch {registry.current().number} has state table {name!r}, and the spec has not",
                 f"{name} ({path})",
@@ -131,8 +130,8 @@ def check_members(spec: TableSpec, owner: Callable[[str], str | None]) -> None:
 def _way_out(spec: TableSpec, name: str) -> str:
     """Return what lets a state table go."""
     release = "`evenkeel release` with a spec of that table alone"
-    if spec.iceberg:
-        return release if spec.plain else "drop the table"
+    if spec.iceberg and spec.plain:
+        return release
     evolve = f"`evenkeel evolve {spec.table} --drop {name}`"
     return f"{evolve}, or for a table that was adopted {release}"
 

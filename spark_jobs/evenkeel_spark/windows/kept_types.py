@@ -74,8 +74,8 @@ def check_kept(
                 f"column {column!r} is {is_now} in the table, and events make {will_be} by now. It "
                 "would cut their values",
                 f"{name} ({table.path})",
-                f"Run `evenkeel evolve {spec.table}`, which widens it where Delta can, or convert "
-                "the input",
+                f"Run `evenkeel evolve {spec.table}`, which widens it where the format can, or "
+                "convert the input",
             )
     return window
 

@@ -13,8 +13,7 @@ from evenkeel_spark.events.aggregate import exact, merged_sql, of_table
 from evenkeel_spark.events.reader import col
 from evenkeel_spark.migration.split_state import MAX_LISTED_KEYS, PartialMerge, check_nothing_lost
 from evenkeel_spark.runtime.command import say
-from evenkeel_spark.tables.column_inputs import kept_inputs, made_of, same_inputs
-from evenkeel_spark.tables.declared_columns import check_none_added, is_declared
+from evenkeel_spark.tables.column_inputs import check_unchanged_columns
 from evenkeel_spark.tables.delta import commits, constraints, state
 from evenkeel_spark.tables.delta.placement_sql import of_keys_sql
 from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
@@ -99,31 +98,13 @@ def merge_window(
     # A later change is a conflict, unless it comes before Delta reads the table.
     constraints.check_unchanged(spark, spec, table.path, function)
     where = f"{name} ({table.path})"
-    _check_declared(spark, spec, name)
+    check_unchanged_columns(spec, name, state.properties(spark, table.path))
     with exact(where), constraints.refusing(spec, table.path, function.epoch):
         try:
             merge.execute()
         except SPARK_ERRORS as error:
             _raise_known(spark, spec, name, error)
             raise
-
-
-def _check_declared(spark: SparkSession, spec: TableSpec, name: str) -> None:
-    """Refuse a table whose columns were changed since the window began, to those of another spec.
-
-    The window would count as applied, and a column that is new would lack it for ever.
-    """
-    table = spec.state[name]
-    found = state.properties(spark, table.path)
-    check_none_added(found, f"{name} ({table.path})")
-    kept, now = kept_inputs(found), made_of(spec, name)
-    same = is_declared(table, found)
-    if table.columns and not (same and all(same_inputs(kept.get(c, now[c]), now[c]) for c in now)):
-        raise FenceError(
-            "its columns are those of another spec by now: the table was changed meanwhile",
-            f"{name} ({table.path})",
-            "Run it again by the spec of now: it counts nothing twice",
-        )
 
 
 def _raise_known(spark: SparkSession, spec: TableSpec, name: str, error: Exception) -> None:

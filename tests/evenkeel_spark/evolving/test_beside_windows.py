@@ -32,14 +32,14 @@ def test_a_window_whose_column_has_another_name_by_now_writes_nothing(
         evolve(spark, ready.with_columns(RENAMED).table, Intent.of(["totals.miles=flown"]))
 
     # It comes after the last look at the columns, and before the MERGE.
-    real = window_merge._check_declared
+    real = window_merge.check_unchanged_columns
 
     def late(*args: Any) -> None:
         real(*args)
         change()
 
     with monkeypatch.context() as patch:
-        patch.setattr(window_merge, "_check_declared", late)
+        patch.setattr(window_merge, "check_unchanged_columns", late)
         with pytest.raises(FenceError, match="expected column 'miles', found none"):
             apply_window(spark, table, day(8), day(9))
     now = rows(spark, ready, "totals")

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql.types import _parse_datatype_string
+from pyspark.sql.types import DoubleType, LongType, _parse_datatype_string
 
-from evenkeel_spark.evolving.widening import can_widen, widenings
+from evenkeel_spark.evolving.widening import delta_widens, widenings
+from evenkeel_spark.tables.schema_edits import ELEMENT, WidenColumn
 
 pytestmark = pytest.mark.spark
 
@@ -30,19 +31,20 @@ def test_each_pair_is_as_delta_has_it(spark: SparkSession) -> None:
     wide = 0
     for one, other in itertools.permutations(PLAIN, 2):
         expected = bool(rule(theirs[one], theirs[other]))
-        assert can_widen(types[one], types[other]) == expected, (one, other)
+        assert delta_widens(types[one], types[other]) == expected, (one, other)
         wide += expected
     assert wide > 40
 
 
 def test_parts_of_arrays_and_structs_are_widened_by_their_place(spark: SparkSession) -> None:
-    def found(stored: str, wanted: str) -> list[str] | None:
-        return widenings(_parse_datatype_string(stored), _parse_datatype_string(wanted), "`c`")
+    def found(stored: str, wanted: str) -> list[WidenColumn] | None:
+        one, other = _parse_datatype_string(stored), _parse_datatype_string(wanted)
+        return widenings(one, other, ("c",), delta_widens)
 
     assert found("int", "int") == [] and found("bigint", "int") == []
-    assert found("array<int>", "array<bigint>") == ["ALTER COLUMN `c`.element TYPE bigint"]
+    assert found("array<int>", "array<bigint>") == [WidenColumn(("c", ELEMENT), LongType())]
     assert found("struct<a:int,b:float>", "struct<a:int,b:double>") == [
-        "ALTER COLUMN `c`.`b` TYPE double"
+        WidenColumn(("c", "b"), DoubleType())
     ]
     assert found("struct<a:int>", "struct<b:int>") is None
     assert found("string", "int") is None and found("array<string>", "array<int>") is None

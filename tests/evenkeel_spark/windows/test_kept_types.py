@@ -44,8 +44,8 @@ def test_a_type_that_a_state_column_would_cut_is_refused(
         apply_window(spark, world.table, day(8), day(10))
     assert str(error.value) == (
         f"totals ({path}): column 'x' is {stored} in the table, and events make {made} by now. "
-        "It would cut their values. Run `evenkeel evolve trips`, which widens it where Delta can, "
-        "or convert the input"
+        "It would cut their values. Run `evenkeel evolve trips`, which widens it where the format "
+        "can, or convert the input"
     )
     assert versions(spark, world) == found
     assert not (world.folder / "registry/windows").exists()

@@ -12,7 +12,11 @@ from evenkeel.spec.parts import CHANNEL
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.tables.column_inputs import check_made_of
 from evenkeel_spark.tables.comparable import incomparable
-from evenkeel_spark.tables.declared_columns import ROWS_PROPERTY, check_columns
+from evenkeel_spark.tables.declared_columns import (
+    ROWS_PROPERTY,
+    check_columns,
+    check_made_from_events,
+)
 from evenkeel_spark.tables.delta.state import (
     REGISTRY_PROPERTY,
     SLOTS_PROPERTY,
@@ -44,60 +48,73 @@ def adopted_tables(spark: SparkSession, spec: TableSpec) -> dict[str, IcebergTab
     ------
     InputError : names the table that is missing, not adopted, of another spec, or changed since
     """
-    check_members(spec, lambda path: _owner(IcebergTable(spark, path)))
+    check_members(spec, lambda path: owner_of(IcebergTable(spark, path)))
     found = {}
     for name, part in spec.state.items():
-        table, where = iceberg_table(spark, spec, name), table_in_errors(spec, name)
-        properties = table.properties()
-        if (owner := properties.get(TABLE_PROPERTY)) is None:
-            if part.plain:
-                raise InputError("is not adopted", where, f"Run `evenkeel adopt {spec.table}`")
-            raise InputError(
-                "expected state that bootstrap has made, found another table",
-                where,
-                "Correct the path in the spec",
-            )
-        if owner != spec.table:
-            raise InputError(
-                f"is adopted as a table of {owner!r}",
-                where,
-                "Release it there, or correct the spec",
-            )
-        check_registry(spec, name, properties)
+        table = found[name] = iceberg_table(spark, spec, name)
+        properties = check_adopted(spec, name, table)
         if not part.plain:
             check_columns(name, part, properties, table.schema().names)
             check_made_of(spec, name, properties)
-        elif COLUMNS_PROPERTY in properties:
-            raise InputError(
-                "expected a table of the team, found state that Evenkeel made from events",
-                where,
-                "Give its columns in the spec",
-            )
-        if (rows := properties.get(ROWS_PROPERTY)) != part.rows:
-            raise InputError(
-                f"is adopted with rows: {rows}, the spec says rows: {part.rows}",
-                where,
-                "Set it back; or release the table, and adopt it again",
-            )
-        if (slots := properties.get(SLOTS_PROPERTY)) != str(spec.slots):
-            raise InputError(
-                f"is adopted with slots = {slots}, the spec says {spec.slots}",
-                where,
-                "The number of slots never changes: set it back",
-            )
-        schema = table.schema()
-        missing = [c for c in (CHANNEL, *spec.key) if c not in schema.names]
-        if missing or table.epoch() is None:
-            raise InputError(
-                f"expected columns slot_N, {CHANNEL} and {', '.join(spec.key)}, found "
-                f"{', '.join(schema.names)}",
-                where,
-                "Bring the missing one back, by its old name",
-            )
-        for problem in incomparable(schema, where):
-            raise problem
-        found[name] = table
     return found
+
+
+def check_adopted(spec: TableSpec, name: str, table: IcebergTable) -> dict[str, str]:
+    """Return the properties of a table, which must be the spec's, whatever its state columns.
+
+    Raises
+    ------
+    InputError : it is not adopted, or in another way; or lacks a column by which rows are placed
+    """
+    part, where = spec.state[name], table_in_errors(spec, name)
+    properties = table.properties()
+    if (owner := properties.get(TABLE_PROPERTY)) is None:
+        if part.plain:
+            raise InputError("is not adopted", where, f"Run `evenkeel adopt {spec.table}`")
+        raise InputError(
+            "expected state that bootstrap has made, found another table",
+            where,
+            "Correct the path in the spec",
+        )
+    if owner != spec.table:
+        raise InputError(
+            f"is adopted as a table of {owner!r}",
+            where,
+            "Release it there, or correct the spec",
+        )
+    check_registry(spec, name, properties)
+    if not part.plain:
+        check_made_from_events(properties, where)
+    elif COLUMNS_PROPERTY in properties:
+        raise InputError(
+            "expected a table of the team, found state that Evenkeel made from events",
+            where,
+            "Give its columns in the spec",
+        )
+    if (rows := properties.get(ROWS_PROPERTY)) != part.rows:
+        raise InputError(
+            f"is adopted with rows: {rows}, the spec says rows: {part.rows}",
+            where,
+            "Set it back; or release the table, and adopt it again",
+        )
+    if (slots := properties.get(SLOTS_PROPERTY)) != str(spec.slots):
+        raise InputError(
+            f"is adopted with slots = {slots}, the spec says {spec.slots}",
+            where,
+            "The number of slots never changes: set it back",
+        )
+    schema = table.schema()
+    missing = [c for c in (CHANNEL, *spec.key) if c not in schema.names]
+    if missing or table.epoch() is None:
+        raise InputError(
+            f"expected columns slot_N, {CHANNEL} and {', '.join(spec.key)}, found "
+            f"{', '.join(schema.names)}",
+            where,
+            "Bring the missing one back, by its old name",
+        )
+    for problem in incomparable(schema, where):
+        raise problem
+    return properties
 
 
 def our_columns(schema: StructType) -> list[str]:
@@ -142,7 +159,7 @@ def check_registry(spec: TableSpec, name: str, properties: Mapping[str, str]) ->
         )
 
 
-def _owner(table: IcebergTable) -> str | None:
+def owner_of(table: IcebergTable) -> str | None:
     """Return the spec that a table is adopted by; None: by none, or there is no such table."""
     try:
         table.refresh()

@@ -1,7 +1,7 @@
 """One Iceberg table: its snapshots, branches, columns and properties.
 
-All is SQL of Iceberg's Spark extensions, but for one commit of the schema and hidden properties.
-SQL gives a column no default. Others may commit meanwhile, so each look begins with `refresh`.
+All is SQL of Iceberg's Spark extensions, but for hidden properties. `schema_commit` has what SQL
+cannot do. Others may commit meanwhile, so each look begins with `refresh`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from evenkeel.registry.consistent_read import REDACTED
-from evenkeel.registry.state_view import iceberg_name, slot_column
-from evenkeel.spec.parts import CHANNEL, SLOT
+from evenkeel.registry.state_view import iceberg_name
+from evenkeel.spec.parts import SLOT
 from evenkeel_spark.tables.delta.state import properties_sql
 from evenkeel_spark.tables.delta.write_session import active_session, own_session
 from evenkeel_spark.tables.iceberg.answers import unanswered
@@ -38,8 +38,6 @@ MAIN = "main"
 #: Names of our branches begin so. A team's own may, too, so the whole name tells.
 BRANCHES = "evenkeel_"
 _OUR_NAME = re.compile(r"evenkeel_((adopt|window)_[0-9a-f]+|[0-9a-f]{12}_\d+_[0-9a-f]{8}(_base)?)")
-#: Value of the slot and the channel of rows from before a table was adopted.
-UNPLACED = -1
 SLOT_NAME = re.compile(rf"{SLOT}_(\d+)")
 #: Comment of the columns that we add.
 ADDED = "Evenkeel's"
@@ -97,6 +95,21 @@ class IcebergTable:
                 "Correct the path, or leave out format: iceberg",
             )
 
+    def exists(self) -> bool:
+        """Return whether there is such a table.
+
+        Raises
+        ------
+        SetupError, UnreachableError, InputError : as for `refresh`
+        """
+        try:
+            self.refresh()
+        except InputError:
+            if self.spark.catalog.tableExists(self.sql):
+                raise
+            return False
+        return True
+
     def schema(self) -> StructType:
         """Return the columns."""
         return self.spark.table(self.sql).schema
@@ -104,9 +117,10 @@ class IcebergTable:
     def properties(self) -> dict[str, str]:
         """Return the properties."""
         found = {r[0]: r[1] for r in self.spark.sql(f"SHOW TBLPROPERTIES {self.sql}").collect()}
-        return found | dict(self._loaded().properties()) if REDACTED in found.values() else found
+        return found | dict(self.loaded().properties()) if REDACTED in found.values() else found
 
-    def _loaded(self) -> Any:
+    def loaded(self) -> Any:
+        """Return Iceberg's own object of the table, in the JVM."""
         spark: Any = self.spark._jvm.org.apache.iceberg.spark
         return spark.Spark3Util.loadIcebergTable(self.spark._jsparkSession, self.sql)
 
@@ -250,29 +264,6 @@ class IcebergTable:
                 self.spark.sql(f"ALTER TABLE {self.sql} {renamed}")
 
         self.small_commit(once)
-
-    def add_columns(self, epoch: int) -> None:
-        """Add slot and channel, which a writer has to give; rows from before have UNPLACED.
-
-        A channel that a release has left stays optional. Writers have to give the slot.
-        """
-        jvm: Any = self.spark._jvm
-
-        def once() -> None:
-            if self.epoch() is not None:
-                return
-            names = [n for n in (slot_column(epoch), CHANNEL) if n not in self.schema().names]
-            # Spark's SQL gives a new column of an Iceberg table no default, and makes it nullable.
-            kind = jvm.org.apache.iceberg.types.Types.IntegerType.get()
-            unplaced = jvm.org.apache.iceberg.expressions.Expressions.lit(UNPLACED)
-            change = self._loaded().updateSchema()
-            for name in names:
-                change = change.addRequiredColumn(name, kind, ADDED, unplaced)
-                change = change.updateColumnDefault(name, None)
-            change.commit()
-
-        self.small_commit(once)
-        self.refresh()
 
     def write(
         self,

@@ -71,17 +71,12 @@ def bootstrap_iceberg(spark: SparkSession, table: Table, end: date | None) -> bo
             table.registry.store.check_exclusive()
             for name in missing:
                 say(f"{name}: writing")
-                properties = {
-                    **FIRST,
-                    TABLE_PROPERTY: spec.table,
-                    SLOTS_PROPERTY: str(spec.slots),
-                    REGISTRY_PROPERTY: table.registry.url,
-                    COLUMNS_PROPERTY: declared(spec.state[name]),
-                    INPUTS_PROPERTY: inputs_text(spec, name, dict(events.dtypes)),
-                    MADE_PROPERTY: made,
-                }
+                properties = properties_of_new(table, name, dict(events.dtypes))
+                properties = {**FIRST, **properties, MADE_PROPERTY: made}
                 said = {"step": "bootstrap", "end": end or "", PLACED: function.digest}
-                _create(tables[name], spec, name, rows, properties, said)
+                written = of_table(rows, spec, name).withColumnRenamed(SLOT, slot_column(0))
+                with reading(spec), exact(spec.input.path):
+                    create_table(tables[name], written, properties, said)
                 crash_point("created")
         finally:
             rows.unpersist()
@@ -103,11 +98,7 @@ def _there(spec: TableSpec, name: str, one: IcebergTable) -> bool:
     ------
     InputError : it is another one
     """
-    try:
-        one.refresh()
-    except InputError:
-        if one.spark.catalog.tableExists(one.sql):
-            raise
+    if not one.exists():
         return False
     found = one.properties()
     if found.get(TABLE_PROPERTY) != spec.table or found.get(SLOTS_PROPERTY) != str(spec.slots):
@@ -135,30 +126,47 @@ def _check_unused(spec: TableSpec, name: str, one: IcebergTable) -> None:
         )
 
 
-def _create(
-    one: IcebergTable,
-    spec: TableSpec,
-    name: str,
-    rows: DataFrame,
-    properties: dict[str, str],
-    said: Mapping[str, object],
+def properties_of_new(
+    table: Table, name: str, types: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Return the properties with which an Iceberg table is made, beside `FIRST`.
+
+    Parameters and result are as for `first_properties` of Delta tables.
+    """
+    spec = table.spec
+    inputs = {} if types is None else {INPUTS_PROPERTY: inputs_text(spec, name, types)}
+    return {
+        **inputs,
+        TABLE_PROPERTY: spec.table,
+        SLOTS_PROPERTY: str(spec.slots),
+        REGISTRY_PROPERTY: table.registry.url,
+        COLUMNS_PROPERTY: declared(spec.state[name]),
+    }
+
+
+def create_table(
+    one: IcebergTable, rows: DataFrame, properties: Mapping[str, str], said: Mapping[str, object]
 ) -> None:
-    """Create a table with its rows in one commit."""
-    names = spec.state[name].path.rpartition(".")[0].split(".")
+    """Create a table with its rows in one commit, unless another job was first.
+
+    Parameters
+    ----------
+    rows : with the slot's column by the name that it has in the table
+    said : what its snapshot says of itself
+    """
+    names = one.name.rpartition(".")[0].split(".")
     one.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {'.'.join(f'`{n}`' for n in names)}")
 
     def create(own: SparkSession) -> None:
-        written = of_table(rows, spec, name).withColumnRenamed(SLOT, slot_column(0))
-        writer = in_session(own, written).writeTo(one.sql).using("iceberg")
+        writer = in_session(own, rows).writeTo(one.sql).using("iceberg")
         writer = writer.partitionedBy(F.col(CHANNEL))
         for key, value in properties.items():
             writer = writer.tableProperty(key, value)
         writer.create()
 
     try:
-        with reading(spec), exact(spec.input.path):
-            one.write(said, create)
+        one.write(said, create)
     except SPARK_ERRORS as error:
         if "already exists" not in str(error):
             raise
-        say(f"{name}: another bootstrap was first")
+        say(f"{one.name}: another job was first")

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from datetime import date
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from evenkeel.registry.state_view import slot_column
 from evenkeel.spec.parts import CHANNEL, SLOT
@@ -18,6 +19,7 @@ from evenkeel_spark.events.aggregate import exact, merged_sql, of_table
 from evenkeel_spark.forgetting.meanwhile import check_none_forgotten_at
 from evenkeel_spark.iceberg.placing import place
 from evenkeel_spark.runtime.command import say
+from evenkeel_spark.tables.column_inputs import check_unchanged_columns
 from evenkeel_spark.tables.delta.placement_sql import misplaced_sql
 from evenkeel_spark.tables.delta.write_session import in_session
 from evenkeel_spark.tables.iceberg.checks import check_slot_column
@@ -96,7 +98,8 @@ def add_window(
     for _ in range(MERGE_TRIES):
         head = _under(spark, spec, name, function).head()
         # Rows are moved only after the column has got its new name: so the rows of this snapshot
-        # are placed by this epoch.
+        # are placed by this epoch. Columns change in one commit with main: so those that are seen
+        # now are those of this snapshot, or main will not follow.
         one = _under(spark, spec, name, function)
         check_none_forgotten_at(one, where, seen.version, head)
         there = IcebergWindows(spark, table).applied_at(name, one, head)
@@ -142,15 +145,19 @@ def _merge(
     """Merge a window into a snapshot of main; False: main has moved since."""
     where = table_in_errors(spec, name)
     part = of_table(window, spec, name).withColumnRenamed(SLOT, slot_column(function.epoch))
-    rows = as_stored(part, one.schema())
+    # Once: its columns may have other names when the MERGE begins, which Spark then refuses.
+    stored = one.schema()
+    rows = as_stored(part, stored)
     count = rows.count()
 
     def write(own: SparkSession, target: str) -> None:
         in_session(own, rows).createOrReplaceTempView(_VIEW)
         with exact(where):
-            own.sql(merge_sql(spec, name, one, target, function))
+            own.sql(merge_sql(spec, name, stored, target, function))
 
     def audit(made: IcebergCommit) -> None:
+        # Somebody may have brought main back to this snapshot, which brings no columns back.
+        check_unchanged_columns(spec, name, one.properties())
         if (found := made.count("added-records")) != count:
             raise InputError(
                 f"expected one row a key, found several of {found - count:,} keys: the window "
@@ -169,14 +176,14 @@ def _merge(
 
 
 def merge_sql(
-    spec: TableSpec, name: str, one: IcebergTable, target: str, function: PartitioningFunction
+    spec: TableSpec, name: str, stored: StructType, target: str, function: PartitioningFunction
 ) -> str:
-    """Write the MERGE of the window's rows into a branch."""
+    """Write the MERGE of the window's rows into a branch of a table with these columns."""
     slot, equal = slot_column(function.epoch), "<=>" if spec.null_keys == "keep" else "="
     same = [f"s.{CHANNEL} = w.{CHANNEL}", f"s.{quoted(slot)} = w.{quoted(slot)}"]
     same += [f"s.{quoted(c)} {equal} w.{quoted(c)}" for c in spec.key]
     part = spec.state[name]
-    types = {c.name: c.dataType.simpleString() for c in one.schema()}
+    types = {c.name: c.dataType.simpleString() for c in stored}
     sets = [f"s.{quoted(c)} = {sql}" for c, sql in merged_sql(part, "s", "w", types).items()]
     columns = [quoted(c) for c in (CHANNEL, slot, *spec.key, *part.columns)]
     return (
@@ -190,11 +197,12 @@ def merge_sql(
 def _under(
     spark: SparkSession, spec: TableSpec, name: str, function: PartitioningFunction
 ) -> IcebergTable:
-    """Return a table as it is now, which must be under the function's epoch."""
+    """Return a table as it is now, which must be under the function's epoch, with its columns."""
     one = IcebergTable(spark, spec.state[name].path)
     one.refresh()
     check_slot_column(spec, {name: one}, function)
     properties = one.properties()
+    check_unchanged_columns(spec, name, properties)
     for key, wanted in MERGES_WELL.items():
         if (found := properties.get(key)) != wanted:
             raise InputError(

@@ -24,6 +24,7 @@ from evenkeel_spark.tables.iceberg.checks import (
     iceberg_table,
 )
 from evenkeel_spark.tables.iceberg.commits import PLACED, SUMMARY, IcebergCommit, commits_back
+from evenkeel_spark.tables.iceberg.schema_commit import EVOLVE
 from evenkeel_spark.tables.iceberg.table import IcebergTable
 from evenkeel_spark.tables.membership import table_in_errors
 from evenkeel_spark.windows.applied_windows import Applied
@@ -33,6 +34,8 @@ from partitioning.function.function import PartitioningFunction
 
 #: In the summary of a snapshot whose rows were brought over from another branch.
 _BROUGHT = "source-snapshot-id"
+#: Steps of ours that bring no row.
+_WITHOUT_ROWS = ("holds_until", FORGET, EVOLVE)
 
 
 class SaidWindows(NamedTuple):
@@ -76,15 +79,16 @@ def known_placed(table: IcebergTable, head: int, function: PartitioningFunction)
     """Return whether snapshots tell that all rows of a snapshot are where a function puts them.
 
     A bootstrap and a move tell it, and so does a window: it follows a snapshot whose rows were so,
-    and adds rows by the same function. Files that are written again, our notes, and keys that are
-    forgotten bring no row. Any other snapshot may have brought rows, so they must be read.
+    and adds rows by the same function. Files that are written again, our notes, changes of columns,
+    and keys that are forgotten bring no row. Any other snapshot may have brought rows, so they must
+    be read.
     """
     for commit in commits_back(table.spark, table.sql, head):
         if _BROUGHT in commit.summary:
             return False
         if (by := commit.summary.get(f"{SUMMARY}{PLACED}")) is not None:
             return by == function.digest
-        if commit.operation != "replace" and _step(commit) not in ("holds_until", FORGET):
+        if commit.operation != "replace" and _step(commit) not in _WITHOUT_ROWS:
             return False
     return False
 

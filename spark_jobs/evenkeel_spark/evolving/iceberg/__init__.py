@@ -1,0 +1,1 @@
+"""Changes of Iceberg tables to what their spec says by now."""
