@@ -22,7 +22,7 @@ from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.column_inputs import check_unchanged_columns
 from evenkeel_spark.tables.delta.placement_sql import misplaced_sql
 from evenkeel_spark.tables.delta.write_session import in_session
-from evenkeel_spark.tables.iceberg.checks import check_slot_column
+from evenkeel_spark.tables.iceberg.checks import check_adopted, check_slot_column
 from evenkeel_spark.tables.iceberg.commits import PLACED, IcebergCommit
 from evenkeel_spark.tables.iceberg.table import BRANCHES, IcebergTable
 from evenkeel_spark.tables.membership import table_in_errors
@@ -197,11 +197,12 @@ def merge_sql(
 def _under(
     spark: SparkSession, spec: TableSpec, name: str, function: PartitioningFunction
 ) -> IcebergTable:
-    """Return a table as it is now, which must be under the function's epoch, with its columns."""
+    """Return a table as it is now: still the spec's, under the function's epoch, by its columns."""
     one = IcebergTable(spark, spec.state[name].path)
     one.refresh()
     check_slot_column(spec, {name: one}, function)
-    properties = one.properties()
+    # One that has left since keeps its slot's column.
+    properties = check_adopted(spec, name, one)
     check_unchanged_columns(spec, name, properties)
     for key, wanted in MERGES_WELL.items():
         if (found := properties.get(key)) != wanted:

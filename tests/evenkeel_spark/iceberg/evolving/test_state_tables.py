@@ -47,8 +47,8 @@ def latest(world: World, first: str, until: str) -> dict[str, pd.Timestamp]:
     return dict(events.groupby("dest")["at"].max())
 
 
-def move(lake: SparkSession, world: World, run: str) -> None:
-    migration = planned(lake, world, run, capacities=(1, 1, 1, 0.3))
+def move(lake: SparkSession, world: World, run: str, first: float = 1) -> None:
+    migration = planned(lake, world, run, capacities=(first, 1, 1, 0.3))
     migrate(lake, migration)
     verify(lake, migration)
 
@@ -87,7 +87,7 @@ def test_a_table_joins_and_leaves_while_windows_and_epochs_go_on(
     assert evolve(lake, kept.table, GONE) == []
     apply_window(lake, kept.table, day(10), day(11))
     assert repair(lake, kept.table) == [] and one(lake, "seen").rows().count() == there
-    move(lake, kept, "r2")
+    move(lake, kept, "r2", 0.3)
     assert set(kept.table.epoch().tables) == {"totals", "newest"}
 
 
