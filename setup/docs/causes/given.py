@@ -24,6 +24,7 @@ OF_GIVEN = {
     "without the packages or settings that this store needs.",
     r"expected a Spark (session|of the job)": "The program was started with SPARK_REMOTE, or asked "
     "for a remote session.",
+    r"its newest commit is": "A writer of the table has, or had, a clock that was ahead.",
     r".*has not said whether": "The catalog ended, or its connection broke, during a commit.",
     r"Spark could not|a job could not|expected a Spark that stays|.*catalog does not answer": "The "
     "process is not started, has died, or listens elsewhere.",

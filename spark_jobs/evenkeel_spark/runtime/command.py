@@ -23,7 +23,7 @@ from evenkeel_spark.runtime.ctrl_c import ended_by_ctrl_c, handle_ctrl_c, tell_c
 from evenkeel_spark.runtime.heartbeat import heartbeat
 from evenkeel_spark.runtime.session import session
 from evenkeel_spark.tables.delta.filesystem import check_connectors, check_log_store, denied
-from evenkeel_spark.tables.iceberg.answers import unanswered
+from evenkeel_spark.tables.iceberg.answers import too_early, unanswered
 from evenkeel_spark.tables.spark_errors import CONFLICTS, SPARK_ERRORS
 from partitioning.errors import EvenkeelError, FenceError
 
@@ -157,7 +157,7 @@ def _known(error: Exception, table: Table | None) -> EvenkeelError | None:
         return FenceError(f"somebody else wrote at the same time ({first})", fix="Run it again")
     if isinstance(error, SPARK_ERRORS) and (why := denied(error)) is not None:
         return DeniedError("used", why, table.spec.table if table else None)
-    return unanswered(error)
+    return unanswered(error) or too_early(error)
 
 
 def fail(error: EvenkeelError) -> int:

@@ -1,11 +1,15 @@
-"""Errors of an Iceberg catalog that does not answer, or has not said whether a commit came in."""
+"""Errors of an Iceberg catalog that does not answer, or has not said whether a commit came in.
+
+And of one that refuses commits, because this machine's clock is behind the table's newest commit.
+"""
 
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 
 from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
-from partitioning.errors import UnreachableError
+from partitioning.errors import SetupError, UnreachableError
 
 #: Iceberg's exceptions for a catalog's server (rest) or database (jdbc) that fails.
 _FAILS = re.compile(
@@ -23,6 +27,31 @@ _SAYS_NO = re.compile(
 _SUPPRESSED = re.compile(r"^\s+Suppressed: .*(?:\n\s{2,}.*)*", re.MULTILINE)
 #: Settings of a database's address, a password among them.
 _SETTINGS = re.compile(r"(jdbc:[^\s?;]*)[?;]\S*")
+
+
+#: Iceberg's refusal, with the moments of the commit and of the newest one (ms since 1970).
+_BEHIND = re.compile(r"Invalid update timestamp (\d+): before [\w ]+? (?:at )?(\d+)")
+
+
+def too_early(error: BaseException, where: str | None = None) -> SetupError | None:
+    """Return an error of Spark as one of ours, if a commit comes before the newest; None: another.
+
+    Iceberg bears a difference of one minute.
+
+    Parameters
+    ----------
+    where : name of the table
+    """
+    if not isinstance(error, SPARK_ERRORS) or (found := _BEHIND.search(str(error))) is None:
+        return None
+    now, last = (int(at) / 1000 for at in found.groups())
+    return SetupError(
+        f"its newest commit is {last - now:,.0f} seconds ahead of this machine's clock, and "
+        "Iceberg refuses all commits until then",
+        where,
+        "Set the clocks right. If that of the last writer was ahead, run this again at "
+        f"{datetime.fromtimestamp(last, UTC):%Y-%m-%d %H:%M} UTC",
+    )
 
 
 def unanswered(error: BaseException, where: str | None = None) -> UnreachableError | None:

@@ -7,7 +7,7 @@ from pyspark.errors import PySparkException
 
 from evenkeel.registry.store_errors import DeniedError
 from evenkeel_spark.runtime.command import _known
-from evenkeel_spark.tables.iceberg.answers import unanswered
+from evenkeel_spark.tables.iceberg.answers import too_early, unanswered
 
 ICEBERG = "An error occurred while calling o1.sql.\n: org.apache.iceberg."
 REFUSED = "\n\tat a.B\nCaused by: java.net.ConnectException: Connection refused\n\tat c.D"
@@ -62,3 +62,15 @@ def test_a_right_that_is_lacking_is_no_silence() -> None:
     text = "exceptions.ServiceFailureException: Server error: AccessDeniedException: /lake"
     assert isinstance(_known(PySparkException(ICEBERG + text), None), DeniedError)
     assert unanswered(RuntimeError(ICEBERG + "exceptions.RESTException: of another kind")) is None
+
+
+@pytest.mark.parametrize(
+    "log", ["last snapshot log entry at", "the latest metadata log entry timestamp"]
+)
+def test_a_commit_before_the_newest_one_says_whose_clock_to_look_at(log: str) -> None:
+    text = f"o1.sql: Invalid update timestamp 1000000: before {log} 8200000"
+    error = too_early(PySparkException(text), "lake.db.orders")
+    assert error is not None and not error.retry
+    assert "7,200 seconds ahead" in error.what and "1970-01-01 02:16 UTC" in str(error)
+    assert str(_known(PySparkException(text), None)) == str(too_early(PySparkException(text)))
+    assert too_early(PySparkException("Invalid update of another kind")) is None
