@@ -11,10 +11,10 @@ from datetime import UTC, datetime
 from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
 from partitioning.errors import SetupError, UnreachableError
 
-#: Iceberg's exceptions for a catalog's server (rest) or database (jdbc) that fails.
+#: Iceberg's exceptions for a catalog's server (rest), database (jdbc) or files (hadoop) that fail.
 _FAILS = re.compile(
     r"org\.apache\.iceberg\.(?:exceptions\.(?:RESTException|ServiceFailureException"
-    r"|ServiceUnavailableException|(?P<unknown>CommitStateUnknownException))"
+    r"|ServiceUnavailableException|RuntimeIOException|(?P<unknown>CommitStateUnknownException))"
     r"|jdbc\.UncheckedSQLException)\b:? ?(?P<said>.*)"
 )
 _CAUSE = re.compile(r"^Caused by: (?:[\w$]+\.)*(\S.*)", re.MULTILINE)

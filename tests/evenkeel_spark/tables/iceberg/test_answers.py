@@ -20,6 +20,11 @@ REFUSED = "\n\tat a.B\nCaused by: java.net.ConnectException: Connection refused\
         ("exceptions.RESTException: Unable to process (code: 429, type: null)", "code: 429"),
         ("exceptions.ServiceUnavailableException: Service is away", "Service is away"),
         ("exceptions.ServiceFailureException: Server error: Internal", "Server error: Internal"),
+        (
+            "exceptions.RuntimeIOException: Failed to refresh the table\n\tat a.B\nCaused by: "
+            "java.io.IOException: 503 Slow Down: /lake\n\tat c.D",
+            "503 Slow Down",
+        ),
         (f"jdbc.UncheckedSQLException: Failed to connect{REFUSED}", "Connection refused"),
         (
             "jdbc.UncheckedSQLException: Failed\nCaused by: org.postgresql.util.PSQLException: "
