@@ -10,53 +10,18 @@ from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 
-import pandas as pd
 import pytest
 import yaml
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 from evenkeel_spark.jobs.bootstrap import bootstrap
 from tests.conftest import SEEN, SPEC, World, some_events
-from tests.support.iceberg.catalogs import CatalogServer, catalog_of, settle
+from tests.support.iceberg.catalogs import CatalogServer, catalog_of, lake_in
 from tests.support.iceberg.stages import Stages
+from tests.support.iceberg.tables import team_in
 
-EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 #: Kind of the catalog of tests that do not choose one.
 ANY_KIND = os.environ.get("ICEBERG_CATALOG", "hadoop")
-
-
-def lake_in(spark: SparkSession, folder: Path) -> SparkSession:
-    """Make a session with the catalog `lake` in a folder, which has read none of its tables yet."""
-    if EXTENSIONS not in spark.conf.get("spark.sql.extensions", ""):
-        pytest.skip("Iceberg's runtime is not among Spark's jars: it is for Spark 4.1")
-    made = spark.newSession()
-    settle(made, folder)
-    return made
-
-
-def team_in(lake: SparkSession, folder: Path, events: pd.DataFrame, files: int = 3) -> World:
-    """Make two tables without Evenkeel: orders (many rows a key) and profiles (one)."""
-    made = World(folder)
-    spec = {
-        **SPEC,
-        "state": {
-            "orders": {"path": "lake.db.orders", "format": "iceberg", "rows": "many"},
-            "profiles": {"path": "lake.db.profiles", "format": "iceberg", "rows": "one"},
-        },
-        "trigger": 1.01,
-        "max_imbalance": 1.01,
-    }
-    Path(made.spec_path).write_text(yaml.safe_dump(spec, sort_keys=False))
-    made.write_events(events)
-    source = lake.createDataFrame(made.events.drop(columns="weight"))
-    orders = source.withColumn("day", F.to_date("at")).withColumn("tags", F.array("dest"))
-    write = orders.repartition(files).writeTo("lake.db.orders").using("iceberg")
-    write.tableProperty("format-version", "3").partitionedBy(F.col("day")).create()
-    profiles = source.groupBy("dest").agg(F.max("miles").alias("most"))
-    write = profiles.writeTo("lake.db.profiles").using("iceberg")
-    write.tableProperty("format-version", "3").create()
-    return made
 
 
 @pytest.fixture

@@ -30,6 +30,7 @@ PAGE = ROOT / "docs" / "how-to" / "formats" / "iceberg-catalogs.md"
 #: The server's address on that page.
 EXAMPLE = "https://catalog.example.com/"
 _DRIVER = "org.sqlite.JDBC"
+EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 
 
 #: Kind and server of the catalog of each folder; a folder that is not here has its own (hadoop).
@@ -45,6 +46,15 @@ def catalog_of(folder: Path, kind: str) -> Iterator[CatalogServer | None]:
             yield server
         finally:
             del _chosen[folder]
+
+
+def lake_in(spark: SparkSession, folder: Path) -> SparkSession:
+    """Make a session with the catalog `lake` in a folder, which has read none of its tables yet."""
+    if EXTENSIONS not in spark.conf.get("spark.sql.extensions", ""):
+        pytest.skip("Iceberg's runtime is not among Spark's jars: make iceberg")
+    made = spark.newSession()
+    settle(made, folder)
+    return made
 
 
 def settle(spark: SparkSession, folder: Path) -> None:

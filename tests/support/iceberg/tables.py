@@ -3,17 +3,45 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from pathlib import Path
 from typing import Any
 
+import pandas as pd
+import yaml
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from evenkeel.pipeline import steps
 from evenkeel.spec.run_params import Params
 from evenkeel_spark.jobs import learn
 from evenkeel_spark.plans.approved_plan import Migration, approved_migration
-from tests.conftest import World
+from tests.conftest import SPEC, World
 
 NAMES = ("orders", "profiles")
+
+
+def team_in(lake: SparkSession, folder: Path, events: pd.DataFrame, files: int = 3) -> World:
+    """Make two tables without Evenkeel: orders (many rows a key) and profiles (one)."""
+    made = World(folder)
+    spec = {
+        **SPEC,
+        "state": {
+            "orders": {"path": "lake.db.orders", "format": "iceberg", "rows": "many"},
+            "profiles": {"path": "lake.db.profiles", "format": "iceberg", "rows": "one"},
+        },
+        "trigger": 1.01,
+        "max_imbalance": 1.01,
+    }
+    Path(made.spec_path).write_text(yaml.safe_dump(spec, sort_keys=False))
+    made.write_events(events)
+    source = lake.createDataFrame(made.events.drop(columns="weight"))
+    orders = source.withColumn("day", F.to_date("at")).withColumn("tags", F.array("dest"))
+    write = orders.repartition(files).writeTo("lake.db.orders").using("iceberg")
+    write.tableProperty("format-version", "3").partitionedBy(F.col("day")).create()
+    profiles = source.groupBy("dest").agg(F.max("miles").alias("most"))
+    write = profiles.writeTo("lake.db.profiles").using("iceberg")
+    write.tableProperty("format-version", "3").create()
+    return made
 
 
 def content(spark: SparkSession, name: str) -> list[tuple[Any, ...]]:

@@ -17,8 +17,7 @@ from evenkeel_spark.jobs.bootstrap import bootstrap
 from evenkeel_spark.windows.iceberg import making, merging
 from partitioning.errors import DamagedError, FenceError, InputError
 from tests.conftest import World
-from tests.evenkeel_spark.iceberg.conftest import lake_in
-from tests.support.iceberg.catalogs import KINDS
+from tests.support.iceberg.catalogs import KINDS, lake_in
 from tests.support.iceberg.fed import NAMES, at, check, crash, day, one
 from tests.support.iceberg.stages import Crash
 from tests.support.iceberg.tables import planned
