@@ -56,7 +56,7 @@ trino: setup ## read a table with Trino, as docs/how-to/read.md says; fetches it
 	@variables=$$(setup/trino.sh) && eval "$$variables" && $(IN_ENV) exec .venv/bin/pytest -q -p no:xdist -m slow \
 		tests/project/pages/test_how_to.py -k 'a_page_does_what_it_says and read' $(ARGS)
 
-chaos: setup ## kill, starve and cut off every step at 200 points of a seed, and see that nothing is lost
+chaos: setup ## kill, starve and cut off every step at 200 points of a seed, and see that nothing is lost (ARGS="--format iceberg")
 	@$(IN_ENV) exec $(PY) -m tests.chaos $(ARGS)
 
 soak: setup ## play a year of a table with kills, restores and two schedulers, held against pandas each week

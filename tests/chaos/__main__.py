@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import io
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -15,12 +16,21 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
-from tests.chaos.cases import JOB_STEPS, KINDS, Case, draw
+from pyspark.sql import SparkSession
+
+from tests.chaos.cases import JOB_STEPS, KINDS, Case, Points, Stage, draw
 from tests.chaos.faults.clock import NoCompiler, clock
+from tests.chaos.formats import FORMATS
 from tests.chaos.home import Content, World, contents, copied
+from tests.chaos.iceberg.copies import at_work
 from tests.chaos.jobs.checks import check_job
+from tests.chaos.jobs.flows import truth
+from tests.chaos.kept import Kept
 from tests.chaos.run import check, recover, rehearse, strike
 from tests.chaos.sessions import Cluster, Rival, Victim, start
+from tests.matrix.__main__ import run_python
+from tests.matrix.cells import ICEBERG
+from tests.support.wheel import ROOT
 
 #: Cases that one process is killed in the middle of.
 TOGETHER = 8
@@ -36,35 +46,75 @@ def main() -> int:
     options.add_argument("--cases", type=int, default=200, help="how many (default: %(default)s)")
     options.add_argument("--seed", type=int, default=6, help="(default: %(default)s)")
     options.add_argument("--only", type=int, nargs="*", help="numbers of the cases to repeat")
+    options.add_argument(
+        "--keep", type=Path, help="absolute path of a folder, from which a later run goes on"
+    )
     options.add_argument("--steps", nargs="*", help="steps that faults are put into (default: all)")
+    options.add_argument(
+        "--format", choices=FORMATS, default="delta", help="of the tables (default: %(default)s)"
+    )
     asked = options.parse_args()
-    with tempfile.TemporaryDirectory(prefix="evenkeel-chaos-") as folder:
+    if asked.format == "iceberg" and not list((ROOT / ".jars").glob("iceberg-spark-runtime-*")):
+        return _in_cell()
+    with ExitStack() as ended:
+        folder = asked.keep
+        if folder is None:
+            made = tempfile.TemporaryDirectory(prefix="evenkeel-chaos-")
+            folder = Path(ended.enter_context(made))
         try:
-            return _all(Path(folder), asked)
+            return _all(folder, asked)
         except NoCompiler:
             sys.stderr.write("evenkeel: error: to set a clock takes a C compiler: install gcc\n")
             return 2
 
 
+def _in_cell() -> int:
+    """Do the same where Iceberg's runtime is: in the environment of `make iceberg`."""
+    print(
+        "Iceberg has no runtime for this Spark: going on in .run/matrix, on Spark 4.1", flush=True
+    )
+    try:
+        return run_python(ICEBERG, ["-m", "tests.chaos", *sys.argv[1:]])
+    except subprocess.CalledProcessError as error:
+        said = (error.stderr or error.stdout or str(error)).strip().splitlines()[-1]
+        sys.stderr.write(f"evenkeel: error: that environment cannot be made: {said}\n")
+        return 2
+
+
 def _all(folder: Path, asked: argparse.Namespace) -> int:
-    numbers = [n for n in range(asked.cases) if not asked.only or n in asked.only]
+    apart, kept = folder / "apart", Kept(folder)
+    shutil.rmtree(apart, ignore_errors=True)
+    apart.mkdir(parents=True)
+    gone = kept.done()
+    numbers = [
+        n for n in range(asked.cases) if n not in gone and (not asked.only or n in asked.only)
+    ]
     kinds = {KINDS[n % len(KINDS)] for n in numbers}
-    environment = clock(folder) if "clock" in kinds else {}
+    environment = clock(apart) if "clock" in kinds else {}
     began, spark = time.monotonic(), start()
-    made, points = rehearse(spark, folder / "stages", asked.steps or ())
+    iceberg = asked.format == "iceberg"
+    made, points = _rehearsed(spark, kept, asked)
     before = {
-        stage: contents(spark, world) for stage, world in made.items() if stage[1] not in JOB_STEPS
+        (table, stage): truth(world, table) if iceberg else contents(spark, world)
+        for (table, stage), world in made.items()
+        if stage not in JOB_STEPS
     }
     print(f"{sum(map(len, points.values()))} points in {len(points)} steps", flush=True)
-    chosen = [c for c in draw(points, asked.cases, asked.seed) if c.number in numbers]
+    drawn = draw(points, asked.cases, asked.seed, iceberg=iceberg)
+    chosen = [c for c in drawn if c.number in numbers]
     done: Counter[str] = Counter()
     failed, late = list[tuple[str, Case]](), list[Case]()
+
+    def fresh(case: Case) -> World:
+        """A copy for the case; an earlier run may have left one."""
+        shutil.rmtree(folder / str(case.number), ignore_errors=True)
+        return copied(made[case.table, case.stage], folder / str(case.number))
 
     def finish(case: Case, fault: Callable[[World], tuple[Content, bool]]) -> None:
         """The fault on a table of its own, then recovery and check; one line."""
         world, at = World(folder / str(case.number)), time.monotonic()
         stage = case.table, case.stage
-        begun = len(made[stage].table.registry.numbers()) - 1
+        begun = len(at_work(made[stage]).table.registry.numbers()) - 1
         said, wrong = io.StringIO(), "FAILED"
         try:
             with contextlib.redirect_stdout(said):
@@ -79,6 +129,7 @@ def _all(folder: Path, asked: argparse.Namespace) -> int:
                     check(spark, case, world, begun, expected)
             end = "ok" if met else "ok, over before the fault"
             late.extend([] if met else [case])
+            kept.well(case, met)
             shutil.rmtree(world.folder)
         except (Exception, AssertionError):
             failed.append((wrong, case))
@@ -86,16 +137,16 @@ def _all(folder: Path, asked: argparse.Namespace) -> int:
         done[case.kind] += 1
         print(f"{case.number:4} {time.monotonic() - at:5.1f} s  {case}: {end}", flush=True)
 
-    for batch, victim in _victims([c for c in chosen if c.kind in KILLED], folder):
-        worlds = [copied(made[c.table, c.stage], folder / str(c.number)) for c in batch]
+    for batch, victim in _victims([c for c in chosen if c.kind in KILLED], apart):
+        worlds = list(map(fresh, batch))
         met = victim.run(list(zip(batch, worlds, strict=True)))
         for case, was in zip(batch, met, strict=True):
             finish(case, lambda world, was=was: ({}, was))
     with ExitStack() as ended:
-        cluster, rival = _beside(folder, kinds, environment, ended)
+        cluster, rival = _beside(apart, kinds, environment, ended)
         for case in chosen:
             if case.kind not in KILLED:
-                copied(made[case.table, case.stage], folder / str(case.number))
+                fresh(case)
                 if case.kind in APART and cluster:
                     finish(case, lambda world, case=case: ({}, cluster.run(case, world)))
                 else:
@@ -106,13 +157,28 @@ def _all(folder: Path, asked: argparse.Namespace) -> int:
     ends = Counter(wrong for wrong, _ in failed)
     print(f"{ends['LOST']} lost, {ends['STUCK']} stuck")
     print(f"{len(late)} steps were over before their fault")
+    if asked.keep:
+        print(kept.told())
     if failed:
         again = " ".join(str(c.number) for _, c in failed)
         steps = f" --steps {' '.join(asked.steps)}" if asked.steps else ""
-        same = f"--cases {asked.cases} --seed {asked.seed}{steps}"
+        form = f"--format {asked.format} " if iceberg else ""
+        same = f"{form}--cases {asked.cases} --seed {asked.seed}{steps}"
         print(f"Again: make chaos ARGS='{same} --only {again}'")
     # A fault that is not met tries nothing.
     return 1 if failed or len(late) > MAX_LATE * len(chosen) else 0
+
+
+def _rehearsed(
+    spark: SparkSession, kept: Kept, asked: argparse.Namespace
+) -> tuple[dict[Stage, World], Points]:
+    """As `rehearse`, unless an earlier run has done it."""
+    if (found := kept.rehearsed()) is None:
+        folder = kept.folder / "stages"
+        shutil.rmtree(folder, ignore_errors=True)
+        found = rehearse(spark, folder, asked.steps or (), FORMATS[asked.format])
+        kept.keep(*found)
+    return found
 
 
 def _beside(

@@ -17,17 +17,23 @@ FLOWS = (
     ("moved", "repair"),
     ("sealed", "repair"),
 )
+#: What there is of Iceberg tables only: the epoch is claimed, so nobody can go back.
+CLAIMED = "claimed"
+CLAIMED_FLOWS = ((CLAIMED, "roll_back"), (CLAIMED, "repair"))
 #: The same of tables that a team made itself: no rival run fits them.
 TEAM = "team"
 TEAM_FLOWS = (("own", "adopt"), ("adopted", "release"))
 #: Jobs that no run has: each is begun from a stage that has its name. See `flows`.
 JOB_STEPS = ("apply_window", "evolve", "forget", "maintain", "bootstrap")
-#: The writes of each of these jobs, where it does not make all: see `INSIDE`.
-_WRITES = {
-    "evolve": ("a commit is made",),
-    "adopt": ("a part is being written", "a commit is being written", "a commit is made"),
-}
-_WRITES |= dict.fromkeys(("release", "forget", "maintain", "bootstrap"), _WRITES["adopt"])
+#: The writes of each step, where it does not make all: see `INSIDE`.
+_PART, _COMMITS = "a part is being written", ("a commit is being written", "a commit is made")
+_WRITES = {"evolve": ("a commit is made",)}
+_WRITES |= dict.fromkeys(
+    ("adopt", "release", "forget", "maintain", "bootstrap"), (_PART, *_COMMITS)
+)
+_MANIFEST = "a manifest is being written"
+_ICEBERG_WRITES = dict.fromkeys(("verify", "roll_back", "repair", "release", "maintain"), _COMMITS)
+_ICEBERG_WRITES |= dict.fromkeys(("adopt", "forget", "bootstrap"), (_PART, _MANIFEST, *_COMMITS))
 #: Most files of a kind that a kill inside of Spark waits for.
 _MOST_FILES = dict.fromkeys(("adopt", "release", *JOB_STEPS), 2)
 #: Of every fourteen cases so many are of each kind; see `Case`.
@@ -45,6 +51,14 @@ INSIDE = {
     "a deletion vector is being written": r"deletion_vector_.*\.bin",
     "a commit is being written": r"_delta_log/\.\d{20}\.json\..*\.tmp",
     "a commit is made": r"_delta_log/\d{20}\.json",
+}
+#: The same in an Iceberg table. A file of metadata has another name until it is whole.
+ICEBERG_INSIDE = {
+    _PART: r"data/.*\.parquet",
+    "a deletion vector is being written": r"data/.*\.puffin",
+    _MANIFEST: r"metadata/[^/]*\.avro",
+    "a commit is being written": r"metadata/[0-9a-f-]{36}\.metadata\.json",
+    "a commit is made": r"metadata/v\d+\.metadata\.json",
 }
 #: A table's name and its stage; the two and a step; labels of the points of each flow, in order.
 Stage = tuple[str, str]
@@ -95,8 +109,15 @@ class Case:
         return f"{kind}, {what}, {at} ({self.label}), {self.answer}"
 
 
-def draw(points: Points, count: int, seed: int, kinds: tuple[str, ...] = KINDS) -> Iterator[Case]:
+def draw(
+    points: Points,
+    count: int,
+    seed: int,
+    kinds: tuple[str, ...] = KINDS,
+    iceberg: bool = False,
+) -> Iterator[Case]:
     """So many cases. Every point is the place of a fault once before any is twice."""
+    inside, writes = (ICEBERG_INSIDE, _ICEBERG_WRITES) if iceberg else (INSIDE, _WRITES)
     rng = random.Random(seed)
     decks: dict[str, list[tuple[Flow, int]]] = {}
     every = [(flow, i) for flow, seen in points.items() for i in range(len(seen))]
@@ -109,7 +130,7 @@ def draw(points: Points, count: int, seed: int, kinds: tuple[str, ...] = KINDS) 
         if kind == "inside":
             flow = rng.choice(writing)
             # An adoption makes one commit a table, and no deletion vector.
-            label = rng.choice(_WRITES.get(flow[2], tuple(INSIDE)))
+            label = rng.choice(writes.get(flow[2], tuple(inside)))
             at = rng.randint(1, _MOST_FILES.get(flow[2], 3))
         else:
             if not decks.get(kind):

@@ -17,21 +17,26 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
 from evenkeel.pipeline import steps
-from evenkeel.registry.store_errors import StoreError
 from evenkeel.spec.run_params import Params
 from evenkeel_spark.adoption.adopt import adopt
 from evenkeel_spark.adoption.release import release
+from evenkeel_spark.iceberg import adopt as iceberg_adopt
+from evenkeel_spark.iceberg import release as iceberg_release
+from evenkeel_spark.iceberg import repair as iceberg_repair
+from evenkeel_spark.iceberg import verify as iceberg_verify
 from evenkeel_spark.jobs import learn, migrate, roll_back, verify
 from evenkeel_spark.jobs.apply_window import apply_window
 from evenkeel_spark.jobs.bootstrap import bootstrap
 from evenkeel_spark.migration import publish
 from evenkeel_spark.migration.repair import repair
-from evenkeel_spark.plans.approved_plan import approved_migration
+from evenkeel_spark.plans.approved_plan import approved_migration, published
 from evenkeel_spark.tables.delta import constraints, state
-from partitioning.errors import EvenkeelError
+from partitioning.errors import EvenkeelError, UnreachableError
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.hashing import key_hash
 from partitioning.function.sql import channel_sql, slot_sql
+from tests.chaos.iceberg import rows as iceberg_rows
+from tests.chaos.iceberg.copies import opened
 from tests.chaos.jobs.flows import JOBS
 from tests.conftest import DAYS, FIRST_DAY, SEEN, SPEC, World, some_events
 from tests.support.worlds import team_tables
@@ -81,15 +86,21 @@ _MERGED: dict[str, Callable[[list[Any]], Any]] = {
 
 def task(spark: SparkSession, world: World, name: str, run: str = RUN) -> None:
     """One task of the DAG, in a session that is there already."""
+    spark, world = opened(spark, world)
+    iceberg = world.table.spec.iceberg
     if name in ("verify", "publish"):
         # The job does both; a table that is sealed and not yet published is a stage of its own.
         migration = approved_migration(
             world.table, run, steps.read_plan(world.table.registry.run(run)).digest
         )
-        if name == "verify":
+        if iceberg:
+            if name == "verify" or not published(migration):
+                iceberg_verify.verify(spark, migration)
+        elif name == "verify":
             verify.verify(spark, migration)
         else:
             publish.publish(spark, migration)
+        if name == "publish":
             steps.publish(world.spec_path, run)
     elif (job := _JOBS.get(name)) is not None:
         folder = world.table.registry.run(run)
@@ -98,14 +109,16 @@ def task(spark: SparkSession, world: World, name: str, run: str = RUN) -> None:
         job._body(spark, world.table, asked)
     elif name in ("decide", "plan"):
         getattr(steps, name)(world.spec_path, run, _PARAMS[run])
-    elif name == "repair":
-        repair(spark, world.table)
+    elif name in ("repair", "repair, dry run"):
+        mend = iceberg_repair.repair if iceberg else repair
+        mend(spark, world.table, dry_run=name != "repair")
     elif name in JOBS:
         JOBS[name].act(spark, world)
     elif name == "adopt":
-        adopt(spark, world.table)
+        (iceberg_adopt.adopt if iceberg else adopt)(spark, world.table)
     elif name == "release":
-        release(spark, world.table, drop_columns=True)
+        leave = iceberg_release.release if iceberg else release
+        leave(spark, world.table, drop_columns=True)
     else:
         getattr(steps, name)(world.spec_path, run)
 
@@ -116,7 +129,7 @@ def dag(spark: SparkSession, world: World, first: str, run: str = RUN) -> bool:
     for name in PIPELINE[PIPELINE.index(first) :]:
         try:
             persist(lambda name=name: task(spark, world, name, run))
-        except StoreError:
+        except UnreachableError:
             raise
         except EvenkeelError:
             # A run whose key was forgotten has no plan any more, and has moved nothing.
@@ -133,7 +146,7 @@ def persist(what: Callable[[], None]) -> None:
             return what()
         except Exception as error:
             # A store that is full or down is no answer: DAGs try again then, too.
-            if isinstance(error, EvenkeelError) and not isinstance(error, StoreError):
+            if isinstance(error, EvenkeelError) and not isinstance(error, UnreachableError):
                 raise
             if attempt == RETRIES:
                 raise
@@ -228,6 +241,8 @@ def uncopied(function: PartitioningFunction, rows: Sequence[Row]) -> set[tuple[i
 
 def contents(spark: SparkSession, world: World) -> Content:
     """The content of every state table as it is now."""
+    if world.table.spec.iceberg:
+        return iceberg_rows.contents(spark, world)
     if world.table.spec.plain:
         return team_tables.both(spark, world)
     tables = world.table.spec.state.items()
@@ -238,11 +253,13 @@ def append(spark: SparkSession, world: World, planned: bool) -> Content:
     """What another writer does: rows of new keys, by the function of the current epoch, or of
     the one that is planned. Returns what it got in; the table may refuse the rest."""
     table = world.table
+    run = table.registry.run(RUN)
+    its = steps.read_plan(run).function if planned and run.exists("plan.json") else None
+    if table.spec.iceberg:
+        return iceberg_rows.append(spark, world, its)
     if table.spec.plain:
         return team_tables.append(spark, world)
-    function, run = table.epoch().function, table.registry.run(RUN)
-    if planned and run.exists("plan.json"):
-        function = steps.read_plan(run).function
+    function = its or table.epoch().function
     added: Content = {}
     for name, part in table.spec.state.items():
         if state.table_version(spark, part.path) < 0:

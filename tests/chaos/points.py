@@ -24,6 +24,7 @@ from evenkeel_spark.adoption import adopt, release
 from evenkeel_spark.evolving import delta_tables
 from evenkeel_spark.jobs import learn
 from evenkeel_spark.tables.delta import constraints
+from evenkeel_spark.tables.iceberg.table import IcebergTable
 
 Point = Callable[[str], None]
 
@@ -31,11 +32,20 @@ _COMMITS = re.compile(
     r"(?:ALTER TABLE|(UPDATE|OPTIMIZE|VACUUM|MERGE)(?: INTO)?) delta\.`([^`]*)`"
     r"(?: (\w+ CONSTRAINT \w+))?"
 )
+#: The same of an Iceberg table, by its name in a catalog; of a branch of it, too.
+_ICEBERG = re.compile(
+    r"(?:ALTER TABLE|(UPDATE|MERGE|DELETE)(?: INTO| FROM)?) "
+    r"(?:`\w+`\.)+?`(\w+)`(?:\.`branch_\w+`)?(?= )"
+    r"(?: ((?:CREATE|DROP|ADD|RENAME|ALTER|SET|UNSET) \w+))?"
+)
+_CALLED = re.compile(r"CALL `\w+`\.system\.(\w+)\(table => '(?:`\w+`\.)+`(\w+)`'")
 #: What commits by no SQL, as people read it.
 _BUILDERS = {
     (DeltaMergeBuilder, "execute"): "MERGE of rows",
     (DeltaTableBuilder, "execute"): "CREATE without rows",
     (DataFrameWriterV2, "create"): "CREATE with rows",
+    (DataFrameWriterV2, "overwrite"): "OVERWRITE of rows",
+    (DataFrameWriterV2, "append"): "APPEND of rows",
 }
 #: A file that is made to see whether one may; its name is never the same.
 _PROBE = re.compile(r"\.probe\.[0-9a-f]+$")
@@ -46,12 +56,13 @@ class Stop(BaseException):
 
 
 class Fault:
-    """Does `act` at the n-th point (from 0) that it is told of, once; keeps what it has seen.
+    """Does `act` at the n-th point (from 0) that it is told of, or at the first one of a label,
+    once; keeps what it has seen.
 
     What `act` itself does passes no points.
     """
 
-    def __init__(self, at: int | None = None, act: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, at: int | str | None = None, act: Callable[[], None] = lambda: None) -> None:
         self.at, self.act = at, act
         self.seen: list[str] = []
         self._acting = False
@@ -60,13 +71,13 @@ class Fault:
         if self._acting:
             return
         self.seen.append(label)
-        if len(self.seen) - 1 == self.at:
-            self._acting = True
+        if self.at in (len(self.seen) - 1, label):
+            self.at, self._acting = None, True
             self.act()
             self._acting = False
 
 
-def stopped(step: Callable[[], object], at: int | None) -> list[str]:
+def stopped(step: Callable[[], object], at: int | str | None) -> list[str]:
     """Do a step up to its point `at`, or to its end; return the points that it came to.
 
     They are more than `at` if the step was stopped there.
@@ -109,6 +120,7 @@ def watched(point: Point) -> Iterator[None]:
         around(SparkSession, "sql", True, "after")
         for builder, name in _BUILDERS:
             around(builder, name, True, "after")
+        around(IcebergTable, "add_columns", True, "after")
         around(constraints, "drop_beside", True, "after")
         around(constraints, "put", True, "after")
         around(learn, "read_events", True, None)
@@ -124,10 +136,14 @@ def watched(point: Point) -> Iterator[None]:
 def _label(owner: Any, name: str, of: Any, args: tuple[Any, ...]) -> str | None:
     """What a call does, as people read it; None: it changes nothing."""
     if owner is SparkSession:
-        found = _COMMITS.match(args[0])
-        if found is None:
-            return None
-        return f"{found[3] or found[1] or 'ALTER'} on {Path(found[2]).name}"
+        if (found := _COMMITS.match(args[0])) is not None:
+            return f"{found[3] or found[1] or 'ALTER'} on {Path(found[2]).name}"
+        if (found := _ICEBERG.match(args[0])) is not None:
+            return f"{found[1] or found[3]} on {found[2]}"
+        found = _CALLED.match(args[0])
+        return None if found is None else f"{found[1]} on {found[2]}"
+    if owner is IcebergTable:
+        return f"ADD of columns on {of.name.rpartition('.')[2]}"
     if owner is constraints:
         what = "DROP" if name == "drop_beside" else "PUT"
         return f"{what} CONSTRAINT {args[1]} on {Path(args[0]).name}"

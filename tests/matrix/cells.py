@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,9 @@ CELLS = [
     Cell("3.13", "4.2.0", "4.4.0", "3.3"),
 ]
 
+#: Where there is a runtime of Iceberg, as `make iceberg` has it.
+ICEBERG = replace(CELLS[1], python="3.11")
+
 _SPARK = "tests/evenkeel_spark"
 _AIRFLOW = "tests/evenkeel_airflow"
 
@@ -90,6 +93,7 @@ GROUPS: dict[str, list[str]] = {
         f"{_SPARK}/iceberg/test_late_jobs.py",
         f"{_SPARK}/iceberg/windows/test_odd_windows.py",
         f"{_SPARK}/iceberg/test_killed.py",
+        f"{_SPARK}/iceberg/faults/test_chaos.py",
         f"{_SPARK}/iceberg/test_forgotten_keys.py",
         f"{_SPARK}/iceberg/test_own_columns.py",
         f"{_SPARK}/iceberg/test_catalogs.py",

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from pyspark.sql import SparkSession
 
-from evenkeel_spark.migration.repair import repair
 from evenkeel_spark.tables.delta import constraints
 from partitioning.errors import FenceError, InputError
 from tests.chaos import home
 from tests.chaos.cases import Case
 from tests.chaos.home import Content, World, dag, persist, task
+from tests.chaos.iceberg.checks import check_tables
+from tests.chaos.iceberg.copies import at_work
 from tests.chaos.jobs.flows import truth
 from tests.chaos.leftovers import age, leftovers, maintain_away
 from tests.chaos.sessions import DAY
 
+Rows = list[tuple[Any, ...]]
 #: Advice of an error that a job may run again once a write has been quiet for so long.
 _LATER = re.compile(r"Run this again in (\d+) seconds")
 
@@ -27,8 +30,8 @@ def lead_out(spark: SparkSession, case: Case, world: World) -> None:
         dag(spark, world, "learn")
     if case.answer == "repair":
         try:
-            repair(spark, world.table, dry_run=True)
-            repair(spark, world.table)
+            task(spark, world, "repair, dry run")
+            task(spark, world, "repair")
         except InputError as error:
             # Which tables there are is half changed: the advice is the job that changes them.
             if case.step != "evolve" or "`evenkeel evolve" not in str(error):
@@ -54,26 +57,36 @@ def check_job(spark: SparkSession, case: Case, world: World, added: Content) -> 
     ----------
     added : rows that another writer added meanwhile, by state table
     """
-    table, step = world.table, case.step
+    table, step = at_work(world).table, case.step
     numbers, function = table.registry.numbers(), table.epoch().function
     assert numbers == list(range(len(numbers))), numbers
     task(spark, world, step)
     expected = truth(world, case.table, step)
-    for name, part in table.spec.state.items():
+    if table.spec.iceberg:
+        if added:
+            # Some may have come where they should not be.
+            task(spark, world, "maintain")
+        check_tables(spark, world, table.epoch())
+    for name, part in () if table.spec.iceberg else table.spec.state.items():
         stands = set(constraints.of(spark, part.path))
         assert stands == {constraints.epoch_name(numbers[-1])}, f"{name}: constraint {stands}"
         rows = spark.read.format("delta").load(part.path).collect()
         assert not home.misplaced(function, rows), f"{name}: misplaced"
         assert not home.uncopied(function, rows), f"{name}: owners without a copy"
-        found, new = home.content(rows), added.get(name, [])
-        keys = {row[1] for row in new}
-        ours = [row for row in found if row[1] not in keys]
-        assert ours == expected[name], f"{name}: rows lost or doubled"
-        # Their columns may have changed since.
-        assert {row[1] for row in found} - {row[1] for row in ours} == keys, f"{name}: rows lost"
-        assert len(found) - len(ours) == len(new), f"{name}: rows of another writer doubled"
-        assert step in ("evolve", "forget") or sorted(set(found) - set(ours)) == sorted(new)
+    for name, found in home.contents(spark, world).items():
+        _check_rows(step, name, found, expected[name], added.get(name, []))
     left = leftovers(world)
     if step == "maintain":
         assert not [file for file in left if "torn" in file.name], left
     maintain_away(spark, world, left)
+
+
+def _check_rows(step: str, name: str, found: Rows, expected: Rows, new: Rows) -> None:
+    """See that a table's rows are those of the truth, and those that another writer has added."""
+    keys = {row[1] for row in new}
+    ours = [row for row in found if row[1] not in keys]
+    assert ours == expected, f"{name}: rows lost or doubled"
+    # Their columns may have changed since.
+    assert {row[1] for row in found} - {row[1] for row in ours} == keys, f"{name}: rows lost"
+    assert len(found) - len(ours) == len(new), f"{name}: rows of another writer doubled"
+    assert step in ("evolve", "forget") or sorted(set(found) - set(ours)) == sorted(new)

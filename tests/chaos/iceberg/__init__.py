@@ -1,0 +1,1 @@
+"""What differs where the tables that suffer faults are Iceberg tables."""
