@@ -34,6 +34,7 @@ type stored struct {
 	Key      []column `json:"key"`
 	Row      *column  `json:"row"`
 	Slots    []uint32 `json:"slots"`
+	RowSlots int      `json:"row_slots"`
 	Explicit struct {
 		Keys     []int64  `json:"keys"`
 		Channels []uint32 `json:"channels"`
@@ -73,14 +74,17 @@ func New(data []byte) (*Function, error) {
 	if err := json.Unmarshal(data, &f.stored); err != nil {
 		return nil, fmt.Errorf("expected a function, got other JSON: %w", err)
 	}
-	if f.Format != 1 && f.Format != 2 {
-		return nil, fmt.Errorf("expected function format 1 or 2, got %d", f.Format)
+	if f.Format < 1 || f.Format > 3 {
+		return nil, fmt.Errorf("expected function format 1, 2 or 3, got %d", f.Format)
 	}
-	if (f.Split != nil) != (f.Format == 2) {
-		return nil, fmt.Errorf("expected split keys in format 2 alone, got format %d", f.Format)
+	if f.Format < 3 && (f.Split != nil) != (f.Format == 2) || (f.RowSlots != 0) != (f.Format == 3) {
+		return nil, fmt.Errorf("expected split keys from format 2 on, row_slots in 3, got format %d", f.Format)
 	}
-	if len(f.Slots) == 0 || len(f.Key) == 0 {
-		return nil, fmt.Errorf("expected at least 1 slot and 1 key column")
+	if f.RowSlots == 0 {
+		f.RowSlots = len(f.Slots)
+	}
+	if f.RowSlots < 1 || len(f.Slots) == 0 || len(f.Slots)%f.RowSlots != 0 || len(f.Key) == 0 {
+		return nil, fmt.Errorf("expected 1 key column and 1 slot or more, a multiple of row_slots")
 	}
 	heavy := f.stored.Explicit
 	if heavy.Keys == nil || len(heavy.Channels) != len(heavy.Keys) {
@@ -163,17 +167,18 @@ func (f *Function) Hash(key []any) (int64, error) {
 	return int64(h), nil
 }
 
-// Slot returns the slot of a hash: 0 to S - 1.
+// Slot returns what a row of a hash has in the column slot: 0 to R - 1.
 func (f *Function) Slot(h int64) int {
-	size := int64(len(f.Slots))
-	return int((h%size + size) % size)
+	return modulo(h, f.RowSlots)
 }
+
+func modulo(h int64, size int) int { return int((h%int64(size) + int64(size)) % int64(size)) }
 
 func (f *Function) channelOf(h int64) int {
 	if owner, heavy := f.explicit[h]; heavy {
 		return int(owner)
 	}
-	return int(f.Slots[f.Slot(h)])
+	return int(f.Slots[modulo(h, len(f.Slots))])
 }
 
 // limits are the first numbers that are too large for the types that are narrower than int64.

@@ -71,7 +71,7 @@ func TestVectors(t *testing.T) {
 		checked++
 	}
 	t.Logf("%d vectors agree", checked)
-	if checked != 12000 {
-		t.Fatalf("expected 12000 vectors, got %d", checked)
+	if checked != 16000 {
+		t.Fatalf("expected 16000 vectors, got %d", checked)
 	}
 }

@@ -38,6 +38,7 @@ public final class EvenkeelFunction implements Serializable {
     private final List<String> keyTypes;
     private final String rowType;
     private final int[] slots;
+    private final long rowSlots;
     private final Map<Long, Integer> explicit = new HashMap<>();
     private final Map<Long, Integer> split = new HashMap<>();
     private final int[] homes;
@@ -57,13 +58,16 @@ public final class EvenkeelFunction implements Serializable {
             function = map(epoch.get("function"));
         }
         long format = number(function.get("format"));
-        expect(format == 1 || format == 2, "function format 1 or 2", format);
-        expect(function.containsKey("split") == (format == 2), "split keys in format 2 alone", format);
+        expect(format >= 1 && format <= 3, "function format 1, 2 or 3", format);
+        expect(format == 3 || function.containsKey("split") == (format == 2), "split keys from format 2 on", format);
+        expect(function.containsKey("row_slots") == (format == 3), "row_slots in format 3 alone", format);
         keyTypes = list(function.get("key")).stream().map(c -> (String) map(c).get("type")).toList();
         Object row = function.get("row");
         rowType = row == null ? null : (String) map(row).get("type");
         slots = channels(function.get("slots"));
         expect(slots.length > 0 && !keyTypes.isEmpty(), "at least 1 slot and 1 key column", "none");
+        rowSlots = format == 3 ? number(function.get("row_slots")) : slots.length;
+        expect(rowSlots > 0 && slots.length % rowSlots == 0, "a multiple of row_slots", slots.length);
         List<Object> keys = list(map(function.get("explicit")).get("keys"));
         int[] owners = channels(map(function.get("explicit")).get("channels"));
         expect(owners.length == keys.size(), keys.size() + " channels of keys", owners.length);
@@ -133,14 +137,14 @@ public final class EvenkeelFunction implements Serializable {
         return h;
     }
 
-    /** Returns the slot of a hash: 0 to S - 1. */
+    /** Returns what a row of a hash has in the column slot: 0 to R - 1. */
     public int slot(long hash) {
-        return (int) Math.floorMod(hash, (long) slots.length);
+        return (int) Math.floorMod(hash, rowSlots);
     }
 
     private int channelOf(long hash) {
         Integer owner = explicit.get(hash);
-        return owner == null ? slots[slot(hash)] : owner;
+        return owner == null ? slots[(int) Math.floorMod(hash, (long) slots.length)] : owner;
     }
 
     private static long hashOf(Object value, String type, long seed) {

@@ -125,6 +125,11 @@ function parse(json) {
   return JSON.parse(json.replace(tokens, (m) => (/^-?\d{16,}$/.test(m) ? `"${m}"` : m)));
 }
 
+function modulo(hash, count) {
+  const size = BigInt(count);
+  return Number(((hash % size) + size) % size);
+}
+
 function expectFormat(found, known, what) {
   if (!known.includes(found)) {
     throw new Error(`expected ${what} format ${known.join(" or ")}, got ${found}`);
@@ -161,15 +166,22 @@ export class EvenkeelFunction {
       expectFormat(found.format, [1], "epoch");
       found = found.function;
     }
-    expectFormat(found?.format, [1, 2], "function");
-    if ((found.split !== undefined) !== (found.format === 2)) {
-      throw new Error(`expected split keys in format 2 alone, got format ${found.format}`);
+    expectFormat(found?.format, [1, 2, 3], "function");
+    if (found.format < 3 && (found.split !== undefined) !== (found.format === 2)) {
+      throw new Error(`expected split keys from format 2 on, got format ${found.format}`);
+    }
+    if ((found.row_slots !== undefined) !== (found.format === 3)) {
+      throw new Error(`expected row_slots in format 3 alone, got format ${found.format}`);
     }
     const [slots] = expectLists(found, "slots");
     this.slots = slots.map(channelOf);
     const [columns] = expectLists(found, "key");
     if (!slots.length || !columns.length) {
       throw new Error("expected at least 1 slot and 1 key column");
+    }
+    this.rowSlots = Number(found.row_slots ?? slots.length);
+    if (!(this.rowSlots > 0) || slots.length % this.rowSlots) {
+      throw new Error(`expected a multiple of row_slots, got ${slots.length} slots`);
     }
     this.keyTypes = columns.map((column) => column.type);
     this.rowType = found.row?.type ?? null;
@@ -222,13 +234,12 @@ export class EvenkeelFunction {
     return BigInt.asIntN(64, key.reduce((h, value, i) => hashOf(value, this.keyTypes[i], h), SEED));
   }
 
-  /** Returns the slot of a hash: 0 to S - 1. */
+  /** Returns what a row of a hash has in the column slot: 0 to R - 1. */
   slot(hash) {
-    const size = BigInt(this.slots.length);
-    return Number(((hash % size) + size) % size);
+    return modulo(hash, this.rowSlots);
   }
 
   #channelOf(hash) {
-    return this.#explicit.get(hash) ?? this.slots[this.slot(hash)];
+    return this.#explicit.get(hash) ?? this.slots[modulo(hash, this.slots.length)];
   }
 }

@@ -34,6 +34,8 @@ pub struct Function {
     key_types: Vec<String>,
     row_type: Option<String>,
     slots: Vec<u32>,
+    /// R, of which the number of slots is a multiple.
+    row_slots: usize,
     explicit: HashMap<i64, u32>,
     /// Number and home of each split key.
     split: HashMap<i64, (usize, u32)>,
@@ -54,11 +56,14 @@ impl Function {
             found = function;
             format = found.get("format")?.number()?;
         }
-        if format != 1 && format != 2 {
-            return Err(format!("expected function format 1 or 2, got {format}"));
+        if !(1..=3).contains(&format) {
+            return Err(format!("expected function format 1, 2 or 3, got {format}"));
         }
-        if found.get("split").is_ok() != (format == 2) {
-            return Err(format!("expected split keys in format 2 alone, got format {format}"));
+        if format < 3 && found.get("split").is_ok() != (format == 2) {
+            return Err(format!("expected split keys from format 2 on, got format {format}"));
+        }
+        if found.get("row_slots").is_ok() != (format == 3) {
+            return Err(format!("expected row_slots in format 3 alone, got format {format}"));
         }
         let types = found.get("key")?.list()?.iter().map(|c| c.get("type")?.text());
         let explicit = found.get("explicit")?;
@@ -71,6 +76,7 @@ impl Function {
             key_types: types.collect::<Result<_, _>>()?,
             row_type: found.get("row").ok().map(|row| row.get("type")?.text()).transpose()?,
             slots: found.get("slots")?.channels()?,
+            row_slots: 0,
             explicit: keys.into_iter().zip(owners).collect(),
             split: HashMap::new(),
             cells: Vec::new(),
@@ -78,6 +84,14 @@ impl Function {
         };
         if function.slots.is_empty() || function.key_types.is_empty() {
             return Err("expected at least 1 slot and 1 key column".into());
+        }
+        let slots = function.slots.len();
+        function.row_slots = match found.get("row_slots") {
+            Ok(known) => usize::try_from(known.number()?).unwrap_or(0),
+            Err(_) => slots,
+        };
+        if function.row_slots == 0 || slots % function.row_slots != 0 {
+            return Err(format!("expected a multiple of row_slots, got {slots} slots"));
         }
         let Ok(split) = found.get("split") else {
             return Ok(function);
@@ -136,13 +150,14 @@ impl Function {
         Ok(h as i64)
     }
 
-    /// Returns the slot of a hash: 0 to S - 1.
+    /// Returns what a row of a hash has in the column slot: 0 to R - 1.
     pub fn slot(&self, hash: i64) -> usize {
-        hash.rem_euclid(self.slots.len() as i64) as usize
+        hash.rem_euclid(self.row_slots as i64) as usize
     }
 
     fn channel_of(&self, hash: i64) -> u32 {
-        self.explicit.get(&hash).copied().unwrap_or_else(|| self.slots[self.slot(hash)])
+        let slot = hash.rem_euclid(self.slots.len() as i64) as usize;
+        self.explicit.get(&hash).copied().unwrap_or(self.slots[slot])
     }
 }
 
@@ -429,7 +444,7 @@ mod tests {
             assert!(line.ends_with(&found), "expected {line}, got {found}");
             checked += 1;
         }
-        assert_eq!(checked, 12_000);
+        assert_eq!(checked, 16_000);
         println!("{checked} vectors agree");
     }
 }

@@ -57,6 +57,7 @@ def placement(plan: Plan, previous: PartitioningFunction) -> pd.DataFrame:
     leaves it. For an owner of a split key these are its shares, not channels.
     """
     function = plan.function
+    previous = previous.refined(len(function.slots))
     named = [m.item for m in plan.moves if m.kind == "key"]
     shared = shared_keys(previous, function)
     keys = np.setdiff1d(

@@ -72,7 +72,7 @@ class Epoch:
         return functions.expr(channel_sql(self.function, columns or None, row))
 
     def slot(self, *columns: str) -> Column:
-        """Return the slot (INT) of each row, as one native Spark Column.
+        """Return the slot (INT) that each row has in its column, as one native Spark Column.
 
         Parameters
         ----------
@@ -81,9 +81,8 @@ class Epoch:
         require_packages("spark", "pyspark")
         from pyspark.sql import functions
 
-        return functions.expr(
-            slot_sql(self.function.key, len(self.function.slots), columns or None)
-        )
+        f = self.function
+        return functions.expr(slot_sql(f.key, f.row_slots, columns or None))
 
     @property
     def slot_column(self) -> str:
@@ -114,14 +113,14 @@ class Epoch:
         return self.function.lookup(*columns, row=row)
 
     def lookup_slot(self, *columns: Any) -> npt.NDArray[np.int32]:
-        """Return the slot of each row, int32 (n,), for writers without Spark.
+        """Return the slot that each row has in its column, int32 (n,), for writers without Spark.
 
         Parameters
         ----------
         columns : as in `lookup`
         """
         key = self.function.key
-        return slot_of(key_hash(columns, [c.type for c in key]), len(self.function.slots))
+        return slot_of(key_hash(columns, [c.type for c in key]), self.function.row_slots)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values, without the digest over them."""

@@ -16,47 +16,23 @@ import numpy.typing as npt
 
 from partitioning.errors import FAULT, DamagedError, InputError, without_advice
 from partitioning.function.canonical import digest
-from partitioning.function.hashing import KEY_TYPES, Hashes, key_hash, slot_of
+from partitioning.function.channels import Channel as Channel
+from partitioning.function.channels import check_channels as check_channels
+from partitioning.function.channels import numbered_channels as numbered_channels
+from partitioning.function.hashing import Hashes, key_hash, slot_of
+from partitioning.function.hashing import KeyColumn as KeyColumn
 from partitioning.function.split import Split
 
 Channels = npt.NDArray[np.int32]
 FUNCTION_FORMAT = 1
 #: Format of functions that split keys: a reader that knows none must not take them for whole.
 SPLIT_FORMAT = 2
+#: Format of functions with more slots than their rows know: else a reader writes wrong slots.
+REFINED_FORMAT = 3
 #: Slots of a new table. More: finer moves of light keys, and larger plans and CHECK constraints.
 DEFAULT_SLOTS = 4096
 #: An owner with no more of a split key than this is none: it would hold state for nothing.
 MIN_SHARE = 1e-6
-
-
-@dataclass(frozen=True)
-class KeyColumn:
-    """A column of the key: its name and its Spark SQL type (one of `hashing.KEY_TYPES`)."""
-
-    name: str
-    type: str
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.name, str):
-            raise InputError(
-                f"expected text, got {self.name!r}",
-                "name of a key column",
-                "Put the name in quotes",
-            )
-        if self.type not in KEY_TYPES:
-            raise InputError(
-                f"type {self.type!r} cannot be a key",
-                f"column {self.name!r}",
-                f"Allowed: {', '.join(KEY_TYPES)}",
-            )
-
-
-@dataclass(frozen=True)
-class Channel:
-    """Name an owner of state, stored as its position in the list; capacity 0 drains it."""
-
-    name: str
-    capacity: float = 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,13 +49,15 @@ class PartitioningFunction:
     split : keys shared by several channels
     row : column of the rows; xxhash64(h, row) picks the channel of a split key's row, so that a
         retry picks the same; null counts as one more value
+    row_slots : R, of which S is a multiple: a row's column `slot` is h mod R; 0: R is S
     epoch : number of the epoch that this function serves
     parent : digest of the function before it; None for the first
     strategy, options : what filled it
 
     Raises
     ------
-    InputError : no channel with capacity, a slot or key that no channel owns, or a key twice
+    InputError : no channel with capacity, a slot or key that no channel owns, a key twice, or slots
+        that are no multiple of the rows'
     """
 
     key: tuple[KeyColumn, ...]
@@ -89,6 +67,7 @@ class PartitioningFunction:
     explicit_channels: Channels = field(default_factory=lambda: np.empty(0, np.int32))
     split: Split = field(default_factory=Split)
     row: KeyColumn | None = None
+    row_slots: int = 0
     epoch: int = 0
     parent: str | None = None
     strategy: str = ""
@@ -112,6 +91,12 @@ class PartitioningFunction:
             raise InputError(
                 f"every slot and key needs a channel of 0 to {len(self.channels) - 1}", fix=FAULT
             )
+        object.__setattr__(self, "row_slots", self.row_slots or len(self.slots))
+        if self.row_slots < 0 or len(self.slots) % self.row_slots:
+            raise InputError(
+                f"rows know {self.row_slots} slots, of which {len(self.slots)} is no multiple",
+                fix=FAULT,
+            )
         if len(self.explicit_keys) != len(self.explicit_channels):
             raise InputError("explicit keys and their channels differ in number", fix=FAULT)
         if np.any(self.explicit_keys[1:] <= self.explicit_keys[:-1]):
@@ -128,6 +113,24 @@ class PartitioningFunction:
     def unsplit(self) -> PartitioningFunction:
         """The same without its split keys: they go with their slots."""
         return replace(self, split=Split(), row=None)
+
+    def refined(self, slots: int) -> PartitioningFunction:
+        """Return the same placement with each slot split into equal parts, `slots` in all.
+
+        The slots of rows stay as they are.
+
+        Raises
+        ------
+        InputError : `slots` is no multiple of S
+        """
+        parts, rest = divmod(slots, len(self.slots))
+        if rest or not parts:
+            raise InputError(
+                f"expected a multiple of the {len(self.slots)} slots in force, got {slots}",
+                "slots",
+                "Learn again: start a new run",
+            )
+        return self if parts == 1 else replace(self, slots=np.tile(self.slots, parts))
 
     def lookup_hashes(self, hashes: Hashes, rows: Hashes | None = None) -> Channels:
         """Return the channel of each key hash, shape (n,).
@@ -192,6 +195,8 @@ class PartitioningFunction:
             data["split"] = self.split.to_dict()
         if self.row is not None:
             data["row"] = {"name": self.row.name, "type": self.row.type}
+        if self.row_slots != len(self.slots):
+            data |= {"format": REFINED_FORMAT, "row_slots": self.row_slots}
         return data
 
     @cached_property
@@ -208,10 +213,13 @@ class PartitioningFunction:
         DamagedError : fields missing, of another format, or inconsistent
         """
         try:
-            if (found := data["format"]) not in (FUNCTION_FORMAT, SPLIT_FORMAT):
-                raise ValueError(f"format {found} is not {FUNCTION_FORMAT} or {SPLIT_FORMAT}")
-            if ("split" in data) != (data["format"] == SPLIT_FORMAT):
-                raise ValueError(f"format {data['format']} does not fit its split keys")
+            found, refined = data["format"], "row_slots" in data
+            if found not in (FUNCTION_FORMAT, SPLIT_FORMAT, REFINED_FORMAT):
+                raise ValueError(f"format {found} is not 1, 2 or {REFINED_FORMAT}")
+            if refined != (found == REFINED_FORMAT) or (refined and not data["row_slots"]):
+                raise ValueError(f"format {found} does not fit its slots of rows")
+            if not refined and ("split" in data) != (found == SPLIT_FORMAT):
+                raise ValueError(f"format {found} does not fit its split keys")
             return cls(
                 key=tuple(KeyColumn(c["name"], c["type"]) for c in data["key"]),
                 channels=tuple(Channel(c["name"], c["capacity"]) for c in data["channels"]),
@@ -220,6 +228,7 @@ class PartitioningFunction:
                 explicit_channels=np.array(data["explicit"]["channels"], dtype=np.int32),
                 split=Split.from_dict(data["split"]) if "split" in data else Split(),
                 row=KeyColumn(data["row"]["name"], data["row"]["type"]) if "row" in data else None,
+                row_slots=int(data.get("row_slots", 0)),
                 epoch=int(data["epoch"]),
                 parent=data["parent"],
                 strategy=data["strategy"],
@@ -271,29 +280,9 @@ def successor(
         explicit_channels=np.array([placed[h] for h in keys.tolist()], dtype=np.int32),
         split=Split.of(shared),
         row=previous.row if previous else None,
+        row_slots=previous.row_slots if previous else 0,
         epoch=previous.epoch + 1 if previous else 0,
         parent=previous.digest if previous else None,
         strategy=strategy,
         options=dict(options or {}),
     )
-
-
-def check_channels(channels: Sequence[Channel]) -> None:
-    """Refuse an empty list, a repeated name, or capacities that are not finite, or all zero."""
-    if not channels:
-        raise InputError("there must be at least 1 channel", fix="Name one")
-    if len({c.name for c in channels}) != len(channels):
-        raise InputError("channel names must differ", fix="Give each channel a name of its own")
-    capacities = np.array([c.capacity for c in channels], dtype=np.float64)
-    if not np.isfinite(capacities).all() or (capacities < 0).any() or capacities.sum() == 0:
-        raise InputError(
-            "capacities must be finite, not negative, and not all 0",
-            fix="Give each open channel a capacity above 0, such as 1",
-        )
-
-
-def numbered_channels(count: int) -> tuple[Channel, ...]:
-    """Return `count` channels of capacity 1, named by their number."""
-    if count < 1:
-        raise InputError(f"{count} channels asked for", fix="Give at least 1")
-    return tuple(Channel(str(i)) for i in range(count))

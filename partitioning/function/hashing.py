@@ -9,6 +9,7 @@ and binary as their bytes.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,29 @@ KEY_TYPES: dict[str, pa.DataType] = {
     "bigint": pa.int64(),
     "date": pa.date32(),
 }
+
+
+@dataclass(frozen=True)
+class KeyColumn:
+    """A column of the key: its name and its Spark SQL type (one of `hashing.KEY_TYPES`)."""
+
+    name: str
+    type: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str):
+            raise InputError(
+                f"expected text, got {self.name!r}",
+                "name of a key column",
+                "Put the name in quotes",
+            )
+        if self.type not in KEY_TYPES:
+            raise InputError(
+                f"type {self.type!r} cannot be a key",
+                f"column {self.name!r}",
+                f"Allowed: {', '.join(KEY_TYPES)}",
+            )
+
 
 _U64 = npt.NDArray[np.uint64]
 

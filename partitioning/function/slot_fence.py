@@ -25,18 +25,19 @@ Ints = npt.NDArray[np.int64]
 def admitted_pairs(*functions: PartitioningFunction) -> tuple[Ints, Ints]:
     """Return the channels and slots of the rows that any of the functions can place.
 
-    A slot's rows are on its own channel, and on those of its heavy and split keys.
+    A slot's rows are on its own channel, and on those of its heavy and split keys. If a function
+    has more slots than rows know, the rows of a slot are on the channels of all its parts.
 
     Returns
     -------
     Channels and slots, int64 (P,) each: distinct pairs, ascending.
     """
-    count = len(functions[0].slots)
+    count = functions[0].row_slots
     pairs: list[Ints] = []
     for f in functions:
         copies = np.diff(f.split.starts)
         for channels, slots in (
-            (f.slots, np.arange(count, dtype=np.int64)),
+            (f.slots, np.arange(len(f.slots), dtype=np.int64) % count),
             (f.explicit_channels, slot_of(f.explicit_keys, count)),
             (f.split.channels, np.repeat(slot_of(f.split.keys, count), copies)),
         ):

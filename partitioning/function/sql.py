@@ -48,7 +48,10 @@ def hash_sql(key: Sequence[KeyColumn], columns: Sequence[str] | None = None) -> 
 
 
 def slot_sql(key: Sequence[KeyColumn], slots: int, columns: Sequence[str] | None = None) -> str:
-    """Write SQL (INT) for the slot of a key among `slots`: h mod S, never negative."""
+    """Write SQL (INT) for the slot of a key among `slots`: h mod `slots`, never negative.
+
+    A row's column `slot` is the one among the function's `row_slots`.
+    """
     return f"CAST({_slot(hash_sql(key, columns), slots)} AS INT)"
 
 
@@ -130,13 +133,14 @@ def check_sql(function: PartitioningFunction, slot: str, channel: str = "channel
 
     Delta folds no constants in constraints, so an array literal would be built again for every row.
     Slots are therefore byte literals here. Explicit keys are compared one by one, in the slots that
-    hold any.
+    hold any. The slot is the row's own, or found by the hash if the function has more of them.
 
     Parameters
     ----------
     slot, channel : names of the columns that hold the key's slot and the row's channel
     """
-    index = f"{quoted(slot)} + 1"
+    own = function.row_slots == len(function.slots)
+    index = f"{quoted(slot) if own else slot_sql(function.key, len(function.slots))} + 1"
     sevens = range(0, max((len(function.channels) - 1).bit_length(), 1), 7)
     digits = {1 << bits: (function.slots >> bits) & 127 for bits in sevens}
     owner = " + ".join(f"{worth} * {_bytes(digit, index)}" for worth, digit in digits.items())

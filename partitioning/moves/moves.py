@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from partitioning.function.function import PartitioningFunction
+from partitioning.function.hashing import slot_of
 from partitioning.moves.partial_rows import flows, shared_keys
 from partitioning.moves.safe_order import safe_order
-from partitioning.workload.metrics import channel_loads, placements
+from partitioning.workload.metrics import channel_loads, fit_slots, placements
 from partitioning.workload.profile import Floats, Profile
 
 
@@ -54,10 +55,13 @@ def moves_between(
 
     Parameters
     ----------
+    previous, function : if they differ in slots, moves are of the slots of the one with more
     profile : what is known of load and state. It must list the explicit and split keys of both
         functions (`Profile.listing`)
     reason : reason of every move; None: each states its own
     """
+    slots = max(len(previous.slots), len(function.slots))
+    previous, function = previous.refined(slots), function.refined(slots)
     shared = np.isin(profile.heavy, shared_keys(previous, function))
     reasons = _Reasons(previous, function, profile, reason)
     moves = [
@@ -118,7 +122,7 @@ def _slot_moves(
 ) -> Iterator[Move]:
     """Return the moves of slots' tails."""
     tails = [
-        profile.tail(values, heavy)
+        fit_slots(profile.tail(values, heavy), len(function.slots))
         for values, heavy in (
             (profile.load, profile.heavy_load),
             (profile.bytes, profile.heavy_bytes),
@@ -142,7 +146,8 @@ def _key_moves(
     """Return the moves of the heavy keys that both functions leave whole, bool (K,)."""
     left, reached = previous.lookup_hashes(profile.heavy), function.lookup_hashes(profile.heavy)
     unnamed = np.setdiff1d(previous.explicit_keys, function.explicit_keys)
-    back = np.isin(profile.heavy, unnamed) & (reached == previous.slots[profile.heavy_slots])
+    home = previous.slots[slot_of(profile.heavy, len(previous.slots))]
+    back = np.isin(profile.heavy, unnamed) & (reached == home)
     for k in np.flatnonzero((left != reached) & whole).tolist():
         source, target = int(left[k]), int(reached[k])
         yield Move(

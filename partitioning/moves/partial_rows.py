@@ -28,7 +28,7 @@ def listed_sql(key: Sequence[KeyColumn], slots: int, hashes: Hashes, slot: str |
 
     Parameters
     ----------
-    slots : S
+    slots : number of slots that rows know, R
     hashes : int64 (K,), at least one
     slot : name of the column with the key's slot: files without such a slot need not be read;
         None: go by the hash alone, because slots may be wrong
@@ -90,7 +90,7 @@ def _by_owners(
     h = hash_sql(function.key)
     cases = " ".join(f"WHEN {among_sql(h, keys)} THEN {stands}" for stands, keys in said.items())
     # Asked first of all keys at once: few rows come to the cases, of which there may be hundreds.
-    listed = listed_sql(function.key, len(function.slots), split.keys, slot)
+    listed = listed_sql(function.key, function.row_slots, split.keys, slot)
     return f"CASE WHEN {listed} THEN CASE {cases} END ELSE {whole} END"
 
 

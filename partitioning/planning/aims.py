@@ -52,7 +52,9 @@ def aim_for(
     InputError : as in `frontier`
     """
     aim = aim_by_chance(profile)
-    return aim if previous is None else level_worth(profile, previous, channels, aim)
+    if previous is None:
+        return aim
+    return level_worth(profile, previous.refined(profile.slots), channels, aim)
 
 
 def most_by_chance(profile: Profile, channels: int) -> float:

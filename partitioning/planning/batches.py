@@ -132,7 +132,7 @@ def _after(
     made: Sequence[Move],
 ) -> PartitioningFunction:
     """Return the function under which only the moves `made` are made."""
-    slots = previous.slots.copy()
+    slots = previous.refined(len(function.slots)).slots.copy()
     moved = [m.item for m in made if m.kind == "slot"]
     slots[moved] = function.slots[moved]
     # A key that moves by itself stands apart from its slot, which may move before or after it.

@@ -130,8 +130,10 @@ def decide(
     """Decide whether to rebalance `function` on this profile, with the reason in words.
 
     Moving slots to make room for a hot key may cost more than balance saves. Then more channels may
-    share the key without that room.
+    share the key without that room. If the profile has more slots than the function, the plan is to
+    split the function's.
     """
+    function = function.refined(profile.slots)
     found = _decided(profile, function, channels, policy, force)
     if found.rebalance or found.pays or found.imbalance <= policy.trigger or not policy.splitting:
         return found

@@ -158,7 +158,8 @@ def make_plan(
 ) -> Plan:
     """Build the next function and say what it takes to get there.
 
-    It is pure, and deterministic unless frontier is given `seconds`.
+    It is pure, and deterministic unless frontier is given `seconds`. The function has the profile's
+    slots, a multiple of those that `previous` has.
 
     Parameters
     ----------
@@ -180,7 +181,8 @@ def make_plan(
         given = {"max_imbalance": max_imbalance, "budget": budget, **given}
         if row is not None:
             given = {"splitting": True, "copies": copies, "worth": worth, **given}
-    function = STRATEGIES[strategy](profile, previous, channels, **given)
+    finer = previous.refined(profile.slots)
+    function = STRATEGIES[strategy](profile, finer, channels, **given)
     if len(function.split):
         if row is None:
             what = f"{strategy} splits keys, and the spec does not allow it"
@@ -218,10 +220,13 @@ def plan_for(
 
     Parameters
     ----------
+    profile : its slots are a multiple of those of both functions, and the plan's function has them
     splitting : whether keys may be split; the plan then says what balance costs with split keys
     copies, worth : as in `make_plan`
     """
-    function = replace(function, epoch=previous.epoch + 1, parent=previous.digest)
+    parent, rows = previous.digest, previous.row_slots
+    previous, function = (f.refined(profile.slots) for f in (previous, function))
+    function = replace(function, row_slots=rows, epoch=previous.epoch + 1, parent=parent)
     shared = shared_keys(previous, function)
     named = np.union1d(previous.explicit_keys, function.explicit_keys)
     profile = profile.listing(np.union1d(named, shared))
@@ -244,7 +249,7 @@ def plan_for(
     return Plan(
         table=table,
         parent_epoch=previous.epoch,
-        parent_digest=previous.digest,
+        parent_digest=parent,
         function=function,
         moves=moves,
         bytes=float(sum(m.bytes for m in moves)),

@@ -158,5 +158,5 @@ def check_slots(profile: Profile, previous: PartitioningFunction | None) -> None
         raise InputError(
             f"the function in force has {len(previous.slots)} slots, the profile {profile.slots}",
             "slots",
-            "S is fixed for ever: learn again with the function's S",
+            "Learn again: start a new run",
         )

@@ -16,7 +16,7 @@ import numpy as np
 from partitioning.errors import FAULT, InputError
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.hashing import Hashes, slot_of
-from partitioning.workload.metrics import key_sums
+from partitioning.workload.metrics import fit_slots, key_sums
 from partitioning.workload.new_keys import MAX_NEW, new_shares, room_for
 from partitioning.workload.profile import Floats, Profile, Sketch, merge, sums_by
 
@@ -117,10 +117,10 @@ class Forecast:
             return 0.0
         capacities = function.capacities
         fair = capacities / capacities.sum()
-        open_, slots = fair > 0, len(self.sketch.load)
+        open_, slots, own = fair > 0, len(self.sketch.load), len(function.slots)
         squares = []
         for error in self.errors():
-            off = sums_by(function.slots, error[:slots], len(fair))
+            off = sums_by(function.slots, fit_slots(error[:slots], own), len(fair))
             off += key_sums(function, self.sketch.heavy, error[slots:])
             squares.append(float(np.square(off[open_] / fair[open_]).mean()))
         rows = max(sum(s.rows for s in self.past), 1) / max(len(self.past), 1)

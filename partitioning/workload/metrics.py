@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import gcd
+
 import numpy as np
 import numpy.typing as npt
 
@@ -17,13 +19,27 @@ def channel_sums(
 ) -> Floats:
     """Sum per channel, shape (N,), a quantity given per slot (S,) and heavy key (K,).
 
-    The slot quantities include their heavy keys' (as in `Profile`). A split key counts with each
-    owner by its share. An explicit or split key that the profile does not list counts with its
-    slot.
+    The slot quantities include their heavy keys' (as in `Profile`), and may be of more or fewer
+    slots than the function has (`fit_slots`). A split key counts with each owner by its share. An
+    explicit or split key that the profile does not list counts with its slot.
     """
     tail = profile.tail(values, heavy_values)
+    tail = fit_slots(tail, len(function.slots))
     in_slots = sums_by(function.slots, tail, len(function.channels))
     return in_slots + key_sums(function, profile.heavy, heavy_values)
+
+
+def fit_slots(values: Floats, slots: int) -> Floats:
+    """Return quantities of slots, float64 (S,), as those of another number of slots.
+
+    Those of more slots are added up, which is exact. Those of fewer are spread evenly, which is all
+    that is known.
+    """
+    if len(values) == slots:
+        return values
+    common = gcd(len(values), slots)
+    parts = slots // common
+    return np.tile(values.reshape(-1, common).sum(axis=0) / parts, parts)
 
 
 def key_sums(function: PartitioningFunction, hashes: Hashes, values: Floats) -> Floats:

@@ -131,7 +131,11 @@ def refused() -> dict[str, dict[str, Any]]:
     whole, shared = functions()["text"].to_dict(), functions()["split"].to_dict()
     short = {k: v[1:] if k == "channels" else v for k, v in whole["explicit"].items()}
     return {
-        "format 3": whole | {"format": 3},
+        "format 4": whole | {"format": 4},
+        "3 without slots of rows": whole | {"format": 3},
+        "1 with slots of rows": whole | {"row_slots": 64},
+        "no slots of rows": whole | {"format": 3, "row_slots": 0},
+        "slots of rows that do not divide": whole | {"format": 3, "row_slots": 96},
         "2 without split": whole | {"format": 2},
         "1 with split": shared | {"format": 1},
         "empty slots": whole | {"slots": []},

@@ -23,7 +23,8 @@ from partitioning.function.split import Split
 FILE = Path(__file__).parents[2] / "clients" / "vectors.txt"
 #: Keys of each function.
 KEYS = 2000
-#: Key columns, slots, channels, heavy keys, split keys and the type of the row column.
+#: Key columns, slots, channels, heavy keys, split keys and the type of the row column; where there
+#: are more slots than rows know, the latter.
 CASES = {
     "text": (("string",), 1024, 10, 40, 0, None),
     "number": (("bigint",), 1000, 7, 25, 0, None),
@@ -31,6 +32,8 @@ CASES = {
     "bytes": (("binary", "tinyint", "smallint"), 64, 3, 5, 0, None),
     "split": (("string",), 512, 40, 20, 8, "bigint"),
     "split by text": (("bigint",), 128, 20, 5, 8, "string"),
+    "more slots": (("string",), 192, 12, 10, 0, None, 64),
+    "more slots and split": (("string",), 256, 40, 20, 8, "bigint", 64),
 }
 RANGES = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 TEXTS = (
@@ -75,7 +78,7 @@ def values(rng: np.random.Generator, kind: str, count: int) -> list[Any]:
 
 def function_of(rng: np.random.Generator, case: str, hashes: Any) -> PartitioningFunction:
     """Fill a function at random; its heavy and split keys are among `hashes`."""
-    kinds, slots, channels, heavy, split, row = CASES[case]
+    kinds, slots, channels, heavy, split, row, *known = CASES[case]
     listed = rng.permutation(np.unique(hashes))[: heavy + split]
     weights = {}
     for i, h in enumerate(listed[heavy:].tolist()):
@@ -91,6 +94,7 @@ def function_of(rng: np.random.Generator, case: str, hashes: Any) -> Partitionin
         explicit_channels=rng.integers(0, channels, heavy),
         split=Split.of(weights),
         row=KeyColumn("row", row) if row else None,
+        row_slots=known[0] if known else 0,
         strategy="vectors",
     )
 
@@ -108,7 +112,7 @@ def written(value: Any) -> str:
 
 def lines() -> Iterator[str]:
     """Yield the lines of the file."""
-    for seed, (case, (kinds, slots, *_, row)) in enumerate(CASES.items()):
+    for seed, (case, (kinds, _, _, _, _, row, *_)) in enumerate(CASES.items()):
         rng = np.random.default_rng(seed)
         columns = [values(rng, kind, KEYS) for kind in kinds]
         if row:  # Many rows of few keys: each split key is met often.
@@ -123,7 +127,7 @@ def lines() -> Iterator[str]:
             zip(*columns, strict=True),
             rows or [None] * KEYS,
             hashes.tolist(),
-            slot_of(hashes, slots).tolist(),
+            slot_of(hashes, function.row_slots).tolist(),
             owners.tolist(),
             strict=True,
         )

@@ -9,12 +9,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from partitioning.function.function import KeyColumn, PartitioningFunction, numbered_channels
+from partitioning.function.function import PartitioningFunction, numbered_channels
 from partitioning.function.hashing import slot_of
-from partitioning.function.slot_fence import LISTED_CHANNELS, admitted_pairs, slot_fence_sql
-from partitioning.function.split import Split
-
-KEY = (KeyColumn("key", "string"),)
+from partitioning.function.slot_fence import admitted_pairs, slot_fence_sql
+from tests.support.planning.any_function import KEY, functions
 
 
 def admitted(sql, slots, channels):
@@ -26,43 +24,21 @@ def admitted(sql, slots, channels):
         return set(database.execute(f"SELECT slot, channel FROM rows WHERE {sql}"))
 
 
-@st.composite
-def functions(draw, slots=None):
-    slots = slots or draw(st.integers(1, 40))
-    channels = draw(st.integers(1, 3 * LISTED_CHANNELS))
-    owner = st.integers(0, channels - 1)
-    hashes = st.integers(-(2**63), 2**63 - 1)
-    heavy = draw(st.dictionaries(hashes, owner, max_size=6))
-    shared = {}
-    if channels > 1:
-        owners = st.dictionaries(owner, st.floats(0.1, 1), min_size=2, max_size=4)
-        shared = draw(st.dictionaries(hashes.filter(lambda h: h not in heavy), owners, max_size=3))
-    keys = sorted(heavy)
-    return PartitioningFunction(
-        KEY,
-        numbered_channels(channels),
-        np.array(draw(st.lists(owner, min_size=slots, max_size=slots))),
-        np.array(keys, dtype=np.int64),
-        np.array([heavy[k] for k in keys], dtype=np.int32),
-        Split.of(shared),
-        row=KeyColumn("id", "bigint"),
-    )
-
-
 def placed(function, rng):
     """(slot, channel) of rows of many keys: each of the function's own, and random ones."""
     own = np.concatenate([function.explicit_keys, function.split.keys])
     hashes = np.concatenate([np.repeat(own, 50), rng.integers(-(2**63), 2**63 - 1, 300)])
     rows = rng.integers(-(2**63), 2**63 - 1, len(hashes))
     channels = function.lookup_hashes(hashes, rows)
-    return set(zip(slot_of(hashes, len(function.slots)).tolist(), channels.tolist(), strict=True))
+    return set(zip(slot_of(hashes, function.row_slots).tolist(), channels.tolist(), strict=True))
 
 
 @settings(deadline=None, max_examples=60)
 @given(st.data())
 def test_it_admits_what_the_functions_place_and_no_other_pair(data):
     one = data.draw(functions())
-    two = data.draw(functions(slots=len(one.slots)))
+    parts = data.draw(st.integers(1, 3))
+    two = data.draw(functions(len(one.slots) * parts, len(one.slots)))
     rng = np.random.default_rng(data.draw(st.integers(0, 99)))
     for both in ((one,), (one, two)):
         sql = slot_fence_sql(*both)
@@ -73,8 +49,8 @@ def test_it_admits_what_the_functions_place_and_no_other_pair(data):
         # No more than the slot's own channel, and those of keys with a place of their own in it.
         due = set()
         for f in both:
-            count = len(f.slots)
-            due |= set(enumerate(f.slots.tolist()))
+            count = f.row_slots
+            due |= {(i % count, c) for i, c in enumerate(f.slots.tolist())}
             heavy = slot_of(f.explicit_keys, count).tolist()
             due |= set(zip(heavy, f.explicit_channels.tolist(), strict=True))
             for key, owners in f.split.weights.items():
