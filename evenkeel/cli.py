@@ -136,6 +136,7 @@ def show(
         **_summary(found),
         "key": [f"{c.name} {c.type}" for c in function.key],
         "slots": len(function.slots),
+        "row_slots": function.row_slots,
         "options": dict(function.options),
         "digest": function.digest,
         "parent": function.parent,
@@ -178,7 +179,7 @@ def sql(
         )
     found = open_table(table).epoch(epoch)
     function = found.function
-    slot, channel = slot_sql(function.key, len(function.slots)), channel_sql(function)
+    slot, channel = slot_sql(function.key, function.row_slots), channel_sql(function)
     facts = {"epoch": found.number, "slot": slot, "channel": channel}
     # Not in a grid: they are there to be copied.
     plain = f"{slot} AS slot,\n{channel} AS channel"

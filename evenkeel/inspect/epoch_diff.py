@@ -61,6 +61,7 @@ def compare(registry: Registry, old: int, new: int, profile: Profile | None) -> 
     weights = (profile or _unweighed(before)).listing(
         np.concatenate([first.explicit_keys, second.explicit_keys, shared_keys(first, second)])
     )
+    slots = max(len(first.slots), len(second.slots))
     reasons: dict[tuple[str, int], list[str]] = {}
     for number in range(min(old, new) + 1, max(old, new) + 1):
         try:
@@ -68,9 +69,11 @@ def compare(registry: Registry, old: int, new: int, profile: Profile | None) -> 
         except EvenkeelError as error:
             problems.append(str(error))
             continue
-        for moved, reason in plan.reasons.items() if plan else ():
-            reasons.setdefault(moved, []).append(f"epoch {number}: {reason}")
-    slots = len(second.slots)
+        own = len(registry.epoch(number).function.slots)
+        for (kind, item), reason in plan.reasons.items() if plan else ():
+            # A slot of then may be split into several by now.
+            for part in range(item, slots, own) if kind == "slot" else (item,):
+                reasons.setdefault((kind, part), []).append(f"epoch {number}: {reason}")
 
     def why(move: Move) -> str:
         found = reasons.get((move.kind, move.item), [])

@@ -204,7 +204,7 @@ def one_row_a_key(
         return f"SELECT {', '.join([by, *sums])} FROM {source} GROUP BY {by}"
     if not len(function.split):
         return f"{rows} {source}"
-    split = listed_sql(function.key, len(function.slots), function.split.keys, SLOT)
+    split = listed_sql(function.key, function.row_slots, function.split.keys, SLOT)
     one = f"SELECT {', '.join([by, *sums])} FROM state WHERE {split} GROUP BY {by}"
     # Name the table once, so that both halves read the same version.
     return f"WITH state AS ({rows} {source}) {rows} state WHERE NOT {split} UNION ALL {one}"

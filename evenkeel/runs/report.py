@@ -109,6 +109,10 @@ def plan_facts(plan: Plan, split: bool) -> list[tuple[str, str, str]]:
         ("state to move", bytes_text(plan.bytes), f"{percent_text(share)}, {budget}"),
         ("moves", f"{len(plan.moves):,}", f"{keys:,} heavy {'key' if keys == 1 else 'keys'}"),
     ]
+    function = plan.function
+    if function.row_slots < len(function.slots):
+        kept = f"rows keep their slot of {function.row_slots:,}: none is rewritten for it"
+        facts.append(("slots", f"{len(function.slots):,}", kept))
     if plan.uncertain:
         facts.append(("forecast", "uncertain", plan.uncertain))
     if len(shared):

@@ -162,6 +162,26 @@ def check_enough_slots(spec: TableSpec, file: str) -> None:
         )
 
 
+def check_slot_multiple(spec: TableSpec, known: str, where: str) -> None:
+    """Refuse slots that are neither those known nor a multiple, into which each can be split.
+
+    Parameters
+    ----------
+    known : number of slots of the epoch or of rows, as text; any other text is refused
+    where : what has them
+
+    Raises
+    ------
+    InputError : names both numbers
+    """
+    if not (known.isdecimal() and int(known)) or spec.slots % int(known):
+        raise InputError(
+            f"has slots = {known}, the spec says {spec.slots}, which is no multiple",
+            where,
+            "Set it back, or to a multiple of the slots that `evenkeel show` says",
+        )
+
+
 def _check_apart(places: Mapping[str, str], file: str) -> None:
     """Refuse two things in one place, and one inside a state table's folder.
 

@@ -175,7 +175,7 @@ def state_rows(
     rows = spark.createDataFrame(list(visits.items()), "key string, visits bigint")
     return rows.selectExpr(
         f"{channel_sql(function)} AS {state.CHANNEL}",
-        f"{slot_sql(function.key, len(function.slots))} AS {state.SLOT}",
+        f"{slot_sql(function.key, function.row_slots)} AS {state.SLOT}",
         "key",
         "visits",
     )

@@ -19,7 +19,7 @@ from evenkeel.render.charts import NARROW, WIDE
 from evenkeel_ui.access import ReadableTable
 from evenkeel_ui.web import page, sort
 from partitioning.errors import EvenkeelError
-from partitioning.function.hashing import slot_of
+from partitioning.workload.metrics import fit_slots
 
 #: Rows of each table at first, most rows of a page, and newest epochs whose moves are listed.
 ROWS_AT_FIRST, MAX_CHANNEL_ROWS, EPOCHS_LISTED = 20, 10_000, 6
@@ -111,16 +111,19 @@ def _parts(now: TableStatus, number: int) -> list[dict[str, Any]]:
             for s in own.tolist()
         ]
     profile = now.learned.profile
-    slot_load, slot_bytes = profile.load.copy(), profile.bytes.copy()
-    places = slot_of(profile.heavy, len(function.slots))
-    np.subtract.at(slot_load, places, profile.heavy_load)
-    np.subtract.at(slot_bytes, places, profile.heavy_bytes)
+    slot_load, slot_bytes = (
+        fit_slots(profile.tail(values, heavy), len(function.slots))
+        for values, heavy in (
+            (profile.load, profile.heavy_load),
+            (profile.bytes, profile.heavy_bytes),
+        )
+    )
     found: list[dict[str, Any]] = [
         {
             "name": f"slot {s}",
             "kind": "slot",
-            "load": max(float(slot_load[s]), 0.0),
-            "bytes": max(float(slot_bytes[s]), 0.0),
+            "load": float(slot_load[s]),
+            "bytes": float(slot_bytes[s]),
             "key": False,
         }
         for s in own.tolist()

@@ -91,7 +91,7 @@ OF_STATE = {
     "changed, while this run waited.",
     # The table, the spec and the registry do not fit together.
     r"column .* was made (by merge|of)|epoch \{number\} has state table|there is no state column"
-    r"|state was made with|is adopted with (rows|slots|registry)|was adopted with registry"
+    r"|is adopted with (rows|registry)|was adopted with registry"
     r"|expected partitions|is the folder of state table|expected (a table|state that Evenkeel).*"
     r"adopted|expected a table of the team": "The spec was edited after the tables were made or "
     "adopted, or a copy of it names tables of another one.",

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from evenkeel.registry.epochs import TableVersion
+from evenkeel.spec.loading import check_slot_multiple
 from evenkeel.spec.parts import CHANNEL, SLOT
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel.table import Table
@@ -111,11 +112,14 @@ def function_to_adopt_by(spark: SparkSession, table: Table) -> PartitioningFunct
         return first_function(key, spec.slots, spec.channel_list())
     epoch = table.epoch()
     found, asked = epoch.function, f"spec of {spec.table}"
-    if tuple(found.key) != tuple(key) or len(found.slots) != spec.slots:
+    check_slot_multiple(
+        spec, str(len(found.slots)), f"epoch {epoch.number} of {table.registry.url}"
+    )
+    if tuple(found.key) != tuple(key):
         known = ", ".join(f"{c.name} {c.type}" for c in found.key)
         raise InputError(
-            f"epoch {epoch.number} has the key {known} and {len(found.slots)} slots, the spec and "
-            f"its input have {', '.join(f'{c.name} {c.type}' for c in key)} and {spec.slots}",
+            f"epoch {epoch.number} has the key {known}, the spec and its input have "
+            f"{', '.join(f'{c.name} {c.type}' for c in key)}",
             asked,
             "Set them back, or give a new registry",
         )
@@ -202,7 +206,7 @@ def _commit(
         properties={
             **{name: changed.adopted for name, changed in survey.before.properties.items()},
             state.TABLE_PROPERTY: spec.table,
-            state.SLOTS_PROPERTY: str(spec.slots),
+            state.SLOTS_PROPERTY: str(function.row_slots),
             REGISTRY_PROPERTY: table.registry.url,
             ROWS_PROPERTY: str(part.rows),
             state.BEFORE_PROPERTY: survey.before.text(),
@@ -225,7 +229,7 @@ def _placed(
     rows: DataFrame, survey: Survey, function: PartitioningFunction, below: Sequence[str]
 ) -> DataFrame:
     """Give rows their slot and channel, in as many tasks and files as they fill."""
-    slots = len(function.slots)
+    slots = function.row_slots
     slot, channel = slot_sql(function.key, slots), channel_sql(function)
     placed = rows.withColumn(SLOT, F.expr(slot)).withColumn(CHANNEL, F.expr(channel))
     tasks = tasks_of(len(function.channels), survey.channels, survey.size)

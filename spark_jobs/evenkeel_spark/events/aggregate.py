@@ -56,7 +56,7 @@ def fold(events: DataFrame, spec: TableSpec, function: PartitioningFunction) -> 
     keys = (col(c) for c in spec.key)
     place = [c for c in (PLACE, ROUTED) if c in events.columns]
     folded = events.groupBy(*place, *keys).agg(F.count(F.lit(1)).alias(EVENTS), *columns)
-    slot = F.expr(slot_sql(function.key, len(function.slots))).alias(SLOT)
+    slot = F.expr(slot_sql(function.key, function.row_slots)).alias(SLOT)
     channel = [col(ROUTED).alias(CHANNEL)] if place else []
     return folded.select(*channel, slot, *(col(c) for c in folded.columns if c not in place))
 

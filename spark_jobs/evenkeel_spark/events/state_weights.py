@@ -100,7 +100,7 @@ class Weight:
 def row_counts(
     state: DataFrame, function: PartitioningFunction, hashes: Hashes, width: str | None
 ) -> DataFrame:
-    """Count the rows of each slot and listed key.
+    """Count the rows of each slot of the function, and of each listed key.
 
     Returns
     -------
@@ -108,7 +108,9 @@ def row_counts(
     """
     listed = F.broadcast(hash_frame(state.sparkSession, hashes))
     own = F.expr(hash_sql(function.key)).alias("own")
-    rows = state.select(SLOT, own, F.expr(width or "0L").alias("width"))
+    # The row's column knows fewer slots if they have been split, and may be wrong on Iceberg.
+    slot = F.expr(slot_sql(function.key, len(function.slots))).alias(SLOT)
+    rows = state.select(slot, own, F.expr(width or "0L").alias("width"))
     by = rows.join(listed, F.col("own") == F.col(HASH), "left").groupBy(SLOT, HASH)
     return by.agg(F.count(F.lit(1)).alias("rows"), F.sum("width").alias("width"))
 
@@ -155,7 +157,7 @@ def weigh(
     Parameters
     ----------
     spec : of the table
-    function : of the current epoch
+    function : of the current epoch; its slots are weighed
     hashes : int64 (K,), ascending and distinct: keys to weigh one by one
 
     Raises
@@ -170,9 +172,7 @@ def weigh(
     for i, (name, table) in enumerate(spec.state.items()):
         if spec.iceberg:
             versions[name] = tables[name].head()
-            # No constraint sees to it that the slot is right.
-            own = F.expr(slot_sql(function.key, len(function.slots)))
-            rows, written = tables[name].rows().withColumn(SLOT, own), tables[name].files()
+            rows, written = tables[name].rows(), tables[name].files()
         else:
             rows, versions[name] = read_newest(spark, table.path)
             written = files(spark, table.path)

@@ -24,7 +24,7 @@ class WantedKeys:
     columns : the key columns of the table
     hashes : int64 (n,)
     rows : one a key, with its columns
-    slots : the keys' own slots
+    slots : the keys' own slots, as rows know them
     texts : what an error may write of the keys
     """
 
@@ -53,7 +53,7 @@ class WantedKeys:
             function.key,
             hashes,
             spark.createDataFrame(list(values), ddl).distinct(),
-            tuple(sorted(set(slot_of(hashes, len(function.slots)).tolist()))),
+            tuple(sorted(set(slot_of(hashes, function.row_slots).tolist()))),
             frozenset(set(keys).union(*(texts_of(column.to_pylist()) for column in typed))),
         )
 

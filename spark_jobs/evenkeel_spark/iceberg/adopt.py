@@ -151,7 +151,7 @@ def _take(
     one.set_properties(
         {
             TABLE_PROPERTY: spec.table,
-            SLOTS_PROPERTY: str(spec.slots),
+            SLOTS_PROPERTY: str(function.row_slots),
             REGISTRY_PROPERTY: table.registry.url,
             ROWS_PROPERTY: str(spec.state[name].rows),
         }
@@ -192,7 +192,7 @@ def _write(
     target: str,
 ) -> None:
     """Write all rows of a branch again, in as many tasks and files as they fill."""
-    slots = len(function.slots)
+    slots = function.row_slots
     table = IcebergTable(own, name)
     rows = own.table(target).withColumnRenamed(slot_name(table), SLOT)
     placed = rows.withColumn(SLOT, F.expr(slot_sql(function.key, slots)))

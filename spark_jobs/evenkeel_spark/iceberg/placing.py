@@ -26,7 +26,7 @@ def update_sql(target: str, slot: str, function: PartitioningFunction) -> str:
     slot : name of the slot's column
     """
     channel = channel_sql(function)
-    number = slot_sql(function.key, len(function.slots))
+    number = slot_sql(function.key, function.row_slots)
     return (
         f"UPDATE {target} SET {quoted(slot)} = {number}, {CHANNEL} = {channel} "
         f"WHERE NOT ({CHANNEL} <=> {channel} AND {quoted(slot)} <=> {number})"

@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 
 from evenkeel.registry.epochs import Epoch
 from evenkeel.registry.files.records import ProfileRecord, SplitColumn
+from evenkeel.spec.loading import check_slot_multiple
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel.table import Table
 from evenkeel.watch.mitigation import mark_learning
@@ -65,7 +66,7 @@ def learn(
     end : every day before it and before today (UTC) is complete; None: the day after the newest
         event. Events dated after today do not count. A day that may be incomplete is not stored
     relearn : sketch every day again, and replace the stored sketches
-    epoch : whose function gives the slots and the explicit keys; None: the current one
+    epoch : whose function gives the explicit keys; None: the current one
 
     Returns
     -------
@@ -73,11 +74,16 @@ def learn(
 
     Raises
     ------
-    InputError : see `sketch_days`; also an empty window, or an input that cannot be used
+    InputError : see `sketch_days`; also an empty window, an input that cannot be used, or slots
+        that are no multiple of the epoch's
     FenceError : a key was forgotten meanwhile
     """
     spec, epoch = table.spec, epoch or table.epoch()
-    key = epoch.function.key
+    key, slots = epoch.function.key, len(epoch.function.slots)
+    check_slot_multiple(spec, str(slots), f"epoch {epoch.number} of {table.registry.url}")
+    if spec.slots > slots:
+        say(f"slots: {slots:,} are to be {spec.slots:,}; no row is rewritten for it")
+    function = epoch.function.refined(spec.slots)
     with none_forgotten(spark, spec) as writes:
         events = read_events(spark, spec)
         check_key(events, spec, key)
@@ -89,9 +95,9 @@ def learn(
     if ahead.uncertain:
         say(f"uncertain: {ahead.uncertain}")
     say(f"{merged.rows:,} events, {len(merged.heavy)} heavy keys; weighing the state")
-    weight = weigh(spark, spec, epoch.function, np.union1d(merged.heavy, _listed(epoch)))
+    weight = weigh(spark, spec, function, np.union1d(merged.heavy, _listed(epoch)))
     profile = weight.onto(merged, key, window)
-    profile = replace(profile, chance=ahead.chance(epoch.function), uncertain=ahead.uncertain)
+    profile = replace(profile, chance=ahead.chance(function), uncertain=ahead.uncertain)
     return profile, weight
 
 
@@ -113,7 +119,7 @@ def _window(
     channels = max(len(epoch.function.channels), len(spec.channel_list()))
     passes = Passes(
         typed_key(events, spec),
-        len(epoch.function.slots),
+        spec.slots,
         HEAVY_SHARE / channels,
         _listed(epoch),
         spec.sketch,

@@ -141,7 +141,7 @@ class Placement:
         that has several, and brings partial rows to owners. The UPDATE moves those of whole keys.
         """
         f, table = self.function, state.sql_name(self.path)
-        slot, owner = slot_sql(f.key, len(f.slots)), channel_sql(f.unsplit)
+        slot, owner = slot_sql(f.key, f.row_slots), channel_sql(f.unsplit)
         if self.spec.state[self.name].plain:
             where = f"NOT ({state.SLOT} <=> {slot} AND {state.CHANNEL} <=> {owner})"
             update = f"UPDATE {table} SET {state.SLOT} = {slot}, {state.CHANNEL} = {owner}"

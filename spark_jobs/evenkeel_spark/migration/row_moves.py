@@ -43,7 +43,8 @@ def moved_sql(
     -------
     SQL; None: no row moves.
     """
-    source, target = source.unsplit, target.unsplit
+    finest = max(len(source.slots), len(target.slots))
+    source, target = source.unsplit.refined(finest), target.unsplit.refined(finest)
     slots = np.flatnonzero(source.slots != target.slots)
     keys = np.union1d(source.explicit_keys, target.explicit_keys)
     keys = keys[source.lookup_hashes(keys) != target.lookup_hashes(keys)]
@@ -52,7 +53,8 @@ def moved_sql(
     if not len(slots) and not len(keys):
         return None
     channels = np.union1d(source.slots[slots], source.lookup_hashes(keys))
-    within = _slots_sql(np.union1d(slots, slot_of(keys, len(source.slots))))
+    # Rows know fewer slots, if the functions' have been split.
+    within = _slots_sql(np.union1d(slots, slot_of(keys, finest)) % source.row_slots)
     due = f"{state.CHANNEL} <> {channel_sql(target if final is None else final.unsplit)}"
     if final is not None:
         due += f" AND {channel_sql(target)} = {channel_sql(final.unsplit)}"
@@ -63,6 +65,7 @@ def moved_sql(
 
 def _slots_sql(slots: np.ndarray) -> str:
     """Return SQL that is true for rows of these slots, and may be true for others."""
+    slots = np.unique(slots)
     if len(slots) <= LISTED_SLOTS:
         return f"{state.SLOT} IN ({', '.join(map(str, slots.tolist()))})"
     ranges = slot_ranges(slots)

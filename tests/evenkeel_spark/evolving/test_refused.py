@@ -90,7 +90,7 @@ REFUSED = {
     ),
     "input": (without_miles, [], [], "there is no column 'miles'"),
     "key": (whole_keys, [], [], "its key is .*bigint.*, the current epoch's is .*string"),
-    "slots": (lambda w: w.respec(slots=96), [], [], "made with slots = 64, the spec says 96"),
+    "slots": (lambda w: w.respec(slots=96), [], [], "has slots = 64, the spec says 96"),
     "path": (moved, [], [], "holds no state table, and 'totals' is known at"),
     "lost": (lost, [], [], "holds no state table, and 'totals' is known at"),
     "theirs": (

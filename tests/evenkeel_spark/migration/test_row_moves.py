@@ -37,6 +37,9 @@ def test_conditions_name_what_need_not_be_read() -> None:
     sql = moved_sql(before, next_function(before, (4, 8, 9), None))
     assert sql is not None
     assert "channel IN (0, 1)" in sql and "slot IN (4, 8, 9)" in sql
+    # Rows know 64 slots, whatever the function has: slot 68 is a part of slot 4.
+    parts = moved_sql(before, next_function(before.refined(128), (4, 68, 70), None))
+    assert parts is not None and "slot IN (4, 6)" in parts
     heavy = moved_sql(before, next_function(before, (), HEAVY))
     slot = int(hashes([HEAVY])[0] % 64)
     assert heavy is not None

@@ -99,7 +99,7 @@ def channel_contents(
     if shared is not None and len(shared):
         whole = ~F.expr(of_keys_sql(function, shared))
         h = F.when(whole, h)
-    slot = slot_sql(function.key, len(function.slots))
+    slot = slot_sql(function.key, function.row_slots)
     right = F.expr(f"{state.CHANNEL} <=> {belongs_sql(function)} AND {state.SLOT} <=> {slot}")
     found = rows.groupBy(state.CHANNEL).agg(
         F.count_if(whole),

@@ -13,7 +13,7 @@ from partitioning.moves.partial_rows import listed_sql, settled_sql, shared_keys
 
 def of_keys_sql(function: PartitioningFunction, hashes: Hashes) -> str:
     """Write SQL (BOOLEAN) for the state rows of some keys, int64 (K,), at least one."""
-    return listed_sql(function.key, len(function.slots), hashes, SLOT)
+    return listed_sql(function.key, function.row_slots, hashes, SLOT)
 
 
 def belongs_sql(function: PartitioningFunction) -> str:
@@ -24,7 +24,7 @@ def belongs_sql(function: PartitioningFunction) -> str:
 def rule(*functions: PartitioningFunction) -> str:
     """Write that a row is in place: the channel is one of the functions', and the slot is right."""
     owners = ", ".join(check_sql(f, SLOT) for f in functions)
-    slot = slot_sql(functions[0].key, len(functions[0].slots))
+    slot = slot_sql(functions[0].key, functions[0].row_slots)
     one = f"{CHANNEL} = {owners}" if len(functions) == 1 else f"{CHANNEL} IN ({owners})"
     return f"{one} AND {SLOT} = {slot}"
 

@@ -8,6 +8,7 @@ from functools import partial
 from pyspark.sql import SparkSession
 
 from evenkeel.registry.epochs import Registry
+from evenkeel.spec.loading import check_slot_multiple
 from evenkeel.spec.parts import CHANNEL, SLOT, StateTable
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.tables.column_inputs import check_made_of
@@ -88,7 +89,7 @@ def check_same_tables(spark: SparkSession, spec: TableSpec) -> dict[str, dict[st
 
 
 def check_slot_count(spec: TableSpec, found: Mapping[str, Mapping[str, str]]) -> None:
-    """Refuse state tables that were not all made with the spec's number of slots.
+    """Refuse state tables whose rows know no equal number of slots, or none that the spec splits.
 
     Parameters
     ----------
@@ -107,14 +108,10 @@ def check_slot_count(spec: TableSpec, found: Mapping[str, Mapping[str, str]]) ->
         raise InputError(
             f"state tables disagree on the number of slots: {said}",
             f"state of {spec.table}",
-            "Tables of one spec share S for ever: bootstrap the odd one again from its input",
+            "They have one for ever: bootstrap the odd one again from its input",
         )
-    if slots and (made := next(iter(slots.values()))) != str(spec.slots):
-        raise InputError(
-            f"state was made with slots = {made}, the spec says {spec.slots}",
-            next(iter(slots)),
-            "The number of slots never changes: set it back",
-        )
+    for place, made in slots.items():
+        check_slot_multiple(spec, made, place)
 
 
 def check_ours(spark: SparkSession, spec: TableSpec, name: str) -> dict[str, str]:
@@ -147,7 +144,8 @@ def _take_again(spec: TableSpec, name: str, columns: Collection[str]) -> str:
     """Return the commands that bring a table without our properties under Evenkeel again."""
     part = spec.state[name]
     if {SLOT, CHANNEL} <= set(columns):
-        wanted = {TABLE_PROPERTY: spec.table, SLOTS_PROPERTY: str(spec.slots)}
+        slots = Registry(spec.registry).current().function.row_slots
+        wanted = {TABLE_PROPERTY: spec.table, SLOTS_PROPERTY: str(slots)}
         if part.plain:
             wanted[ROWS_PROPERTY] = str(part.rows)
         listed = ", ".join(f"'{n}' = '{value}'" for n, value in wanted.items())

@@ -29,7 +29,7 @@ from partitioning.function.sql import quoted, string_sql
 TABLE_PROPERTY = "evenkeel.table"
 #: Table property with the registry at the time when the table was made. It may have moved since.
 REGISTRY_PROPERTY = "evenkeel.registry"
-#: Table property with the number of slots, which never changes.
+#: Table property with the number of slots that rows know, which never changes.
 SLOTS_PROPERTY = "evenkeel.slots"
 #: Delta's property for deletion vectors. Without them, an UPDATE of few rows rewrites whole files.
 VECTORS_PROPERTY = "delta.enableDeletionVectors"

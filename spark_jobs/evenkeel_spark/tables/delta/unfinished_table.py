@@ -41,6 +41,7 @@ def first_properties(
         that depends on them
     """
     spec = table.spec
+    slots = table.epoch().function.row_slots if table.registry.numbers() else spec.slots
     inputs = {} if types is None else {INPUTS_PROPERTY: inputs_text(spec, name, types)}
     return {
         **inputs,
@@ -48,7 +49,7 @@ def first_properties(
         # The log's must not be shorter than the files': time travel reads both.
         **dict.fromkeys(state.RETENTION, f"interval {spec.keep} days"),
         state.TABLE_PROPERTY: spec.table,
-        state.SLOTS_PROPERTY: str(spec.slots),
+        state.SLOTS_PROPERTY: str(slots),
         state.REGISTRY_PROPERTY: table.registry.url,
         COLUMNS_PROPERTY: declared(spec.state[name]),
     }

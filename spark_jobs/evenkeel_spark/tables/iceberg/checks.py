@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from evenkeel.registry.state_view import COLUMNS_PROPERTY, iceberg_name, slot_column
+from evenkeel.spec.loading import check_slot_multiple
 from evenkeel.spec.parts import CHANNEL
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.tables.column_inputs import check_made_of
@@ -97,12 +98,7 @@ def check_adopted(spec: TableSpec, name: str, table: IcebergTable) -> dict[str, 
             where,
             "Set it back; or release the table, and adopt it again",
         )
-    if (slots := properties.get(SLOTS_PROPERTY)) != str(spec.slots):
-        raise InputError(
-            f"is adopted with slots = {slots}, the spec says {spec.slots}",
-            where,
-            "The number of slots never changes: set it back",
-        )
+    check_slot_multiple(spec, properties.get(SLOTS_PROPERTY, "none"), where)
     schema = table.schema()
     missing = [c for c in (CHANNEL, *spec.key) if c not in schema.names]
     if missing or table.epoch() is None:
