@@ -157,8 +157,8 @@ def check_enough_slots(spec: TableSpec, file: str) -> None:
         raise InputError(
             f"slots: must be at least as many as the channels, {channels:,} (got {spec.slots:,})",
             file,
-            f"Leave `slots` out, for {DEFAULT_SLOTS:,}. A table that has begun keeps its slots: "
-            "then give fewer channels",
+            f"Leave `slots` out, for {DEFAULT_SLOTS:,}. A table that has begun takes "
+            "a multiple of its slots, or fewer channels",
         )
 
 
