@@ -187,12 +187,10 @@ def shared(spark: SparkSession, folder: Path) -> World:
     return made.respec(split={"by": "id", "copies": 3})
 
 
-#: What faults are tried on: two state tables whose keys are whole, and three with a key split. Of
-#: the last the run splits slots, too.
+#: What faults are tried on: two state tables whose keys are whole, and three with a key split.
 TABLES: dict[str, Callable[[SparkSession, Path], World]] = {
     "whole": lambda spark, folder: bootstrapped(spark, folder, both=True),
     "split": shared,
-    "more slots": lambda spark, folder: shared(spark, folder).respec(slots=48),
 }
 
 

@@ -90,9 +90,7 @@ def truth(world: World, table: str, step: str = "") -> dict[str, list[tuple[Any,
     if step == "forget":
         events = events[events["dest"] != FORGOTTEN]
     keys = dict(iter(events.groupby("dest")))
-    slots = slot_of(
-        key_hash([list(keys)], ["string"]), world.table.epoch().function.row_slots
-    ).tolist()
+    slots = slot_of(key_hash([list(keys)], ["string"]), spec.slots).tolist()
     found = {}
     for name, part in spec.state.items():
         # A table that joins is empty until the next window.
