@@ -38,7 +38,7 @@ def profile(shop: Shop, slots: int, seed: int) -> Profile:
 
 @pytest.fixture
 def shop(shop: Shop) -> Shop:
-    """Epoch 1 of 64 slots, 2 of 128, and 3 back at epoch 1; a run has learned 64 slots since."""
+    """Epoch 1 of 64 slots, 2 of 128, and 3 back where 1 was."""
     for seed, slots in ((3, 64), (4, 128)):
         shop.respec(slots=slots)
         run = f"r{seed}"
