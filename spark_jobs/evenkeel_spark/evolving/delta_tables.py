@@ -17,6 +17,7 @@ from evenkeel_spark.adoption.release import OUR_PROPERTIES
 from evenkeel_spark.adoption.rewrite import Layout, change
 from evenkeel_spark.evolving.changes import Intent
 from evenkeel_spark.evolving.columns import TableColumns
+from evenkeel_spark.evolving.state_tables import is_half_left
 from evenkeel_spark.evolving.statements import statements
 from evenkeel_spark.evolving.team_checks import checked_columns
 from evenkeel_spark.runtime.command import say
@@ -87,7 +88,7 @@ class DeltaEvolving:
         ours = there and all(
             found.get(key) == value for key, value in wanted.items() if key not in state.RETENTION
         )
-        free = ours and MADE_PROPERTY not in found
+        free = ours and (MADE_PROPERTY not in found or is_half_left(self.table, path))
         free = free or not filesystem.occupied(spark, path)
         if not free and not clear_unfinished(spark, path, rows=False, dry_run=True):
             raise InputError(

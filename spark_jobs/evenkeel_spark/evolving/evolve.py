@@ -40,7 +40,10 @@ from evenkeel_spark.tables.delta.write_session import own_session
 from partitioning.errors import FenceError, InputError
 from partitioning.function.function import PartitioningFunction
 
-_AGAIN = "Let it end, or roll it back, with the spec as it was; then run this again"
+_AGAIN = (
+    "Let it end, or roll it back, with the spec as it was. If columns have changed already, do so "
+    "with the spec as it is. Then run this again"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +124,7 @@ def evolve(
     try:
         # A run that has started since may not know yet that tables have joined or left.
         _withdraw_plans(table.registry)
-    except FenceError:
+    except BaseException:
         restore_members(table, before)
         raise
     _let_go(found, {n: g for n, g in found.tables.guarded.items() if n in found.tables.left})

@@ -128,13 +128,22 @@ def _left_before(
 ) -> dict[str, Membership]:
     """Return the records of tables that a killed call has left, and has not let go."""
     files, found = table.registry.files, {}
+    # A person may have put one back into the spec.
+    here = {*known.values(), *(part.path for part in table.spec.state.values())}
     for name in files.members():
         gone = files.member(name).find()
-        if gone is None or not (gone.left and gone.guarded) or gone.path in known.values():
+        if gone is None or not (gone.left and gone.guarded) or gone.path in here:
             continue
         if _owner(port, gone.path) == table.spec.table and port.moving(gone) is None:
             found[name] = gone
     return found
+
+
+def is_half_left(table: Table, path: str) -> bool:
+    """Return whether a killed call has left a table, and has not let it go: it may come back."""
+    files = table.registry.files
+    records = (files.member(name).find() for name in files.members())
+    return any(one is not None and one.path == path and one.left and one.guarded for one in records)
 
 
 def _owner(port: EvolvingTables, path: str) -> str | None:

@@ -33,7 +33,7 @@ def roll_back(spark: SparkSession, migration: Migration) -> None:
             settle_tables(spark, migration)
         else:
             registry = migration.table.registry
-            for table in adopted_tables(spark, migration.table.spec).values():
+            for table in adopted_tables(spark, migration.table.spec, members=False).values():
                 name_column(registry, table, registry.current().number)
                 # Another run has published. These branches would keep old snapshots.
                 table.drop_branches(branch_prefix(migration))
@@ -47,7 +47,7 @@ def roll_back(spark: SparkSession, migration: Migration) -> None:
         return
     mark(run, digest, number, done=False)
     crash_point("going back")
-    for name, table in adopted_tables(spark, migration.table.spec).items():
+    for name, table in adopted_tables(spark, migration.table.spec, members=False).items():
         if newest_attempt(run, digest).number != number:
             raise FenceError("another attempt has begun", run.url, "Nothing: leave it to that one")
         if table.epoch() == migration.after.epoch and not decided(migration):

@@ -134,6 +134,22 @@ def test_a_table_that_left_is_let_go_before_one_of_its_name_joins_elsewhere(
     assert evolve(spark, world.table, Intent.of()) == []
 
 
+def test_a_table_that_is_put_back_before_it_was_let_go_stays(
+    spark: SparkSession, before: World, tmp_path: Path
+) -> None:
+    world = moved(spark, before, tmp_path / "home")
+    at = points_of(spark, moved(spark, before, tmp_path / "whole")).index("before REWRITE of seen")
+    points_of(spark, world, at)
+    world.respec(state={**STATE, "seen": SEEN})
+    (change,) = evolve(spark, world.table, Intent.of())
+    assert change.kind == Kind.add_table and "there already" in change.meaning
+    old = str(world.folder / "state/seen")
+    assert constraints.our_constraints(spark, old) == {"evenkeel_epoch_0"}
+    assert set(known_tables(world.table.registry)) == {"totals", "newest", "seen"}
+    assert evolve(spark, world.table, Intent.of()) == []
+    apply_window(spark, world.table, day(8), day(9))
+
+
 @pytest.mark.parametrize("rest", ["a log", "rows", "folders"])
 def test_a_table_whose_first_commit_never_came_is_made(
     spark: SparkSession, ready: World, rest: str

@@ -19,7 +19,8 @@ from evenkeel.table import Table
 from evenkeel_spark.adoption.release import OUR_PROPERTIES
 from evenkeel_spark.evolving.changes import Intent, TableChange
 from evenkeel_spark.evolving.columns import TableColumns
-from evenkeel_spark.iceberg.placing import name_column, slot_name
+from evenkeel_spark.evolving.state_tables import is_half_left
+from evenkeel_spark.iceberg.placing import name_column, place, slot_name
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.crash_point import crash_point
 from evenkeel_spark.tables.column_inputs import INPUTS_PROPERTY, check_made_of
@@ -78,7 +79,10 @@ class IcebergEvolving:
         if not IcebergTable(self.spark, spec.state[name].path).exists():
             return False
         found, wanted = self._now(name).properties(), properties_of_new(self.table, name)
-        if MADE_PROPERTY in found or any(found.get(n) != value for n, value in wanted.items()):
+        ours = all(found.get(n) == value for n, value in wanted.items())
+        if not ours or (
+            MADE_PROPERTY in found and not is_half_left(self.table, spec.state[name].path)
+        ):
             raise InputError(
                 "expected no table of this name for a new state table, found one",
                 where,
@@ -153,11 +157,21 @@ class IcebergEvolving:
             create_table(one, named, {**FIRST, **properties}, said)
             crash_point("created")
         one.refresh()
-        if one.properties().get(INPUTS_PROPERTY) != properties[INPUTS_PROPERTY]:
+        # Another job may have been first to make it.
+        if check_adopted(spec, name, one).get(INPUTS_PROPERTY) != properties[INPUTS_PROPERTY]:
             # A killed call has made it, and a person says that its inputs have other names by now.
             one.set_properties({INPUTS_PROPERTY: properties[INPUTS_PROPERTY]})
-        # It may have been made under an epoch of before, and has no row.
+        where, now = table_in_errors(spec, name), one.epoch()
+        if now is not None and now > function.epoch:
+            raise FenceError(
+                f"has the column {slot_column(now)}, and the newest epoch is {function.epoch}",
+                where,
+                "Bring back the registry that has that epoch, or give the new table another path",
+            )
+        # It may have been made under an epoch of before. If the registry was brought back from
+        # before it joined, it has rows.
         name_column(self.table.registry, one, function.epoch)
+        place(one, where, function, {"step": "repair", "epoch": function.epoch})
 
     def let_go(self, name: str, gone: Membership) -> bool:
         """Take Evenkeel's properties out of a table, in one commit. Its rows stay.
@@ -188,6 +202,8 @@ class IcebergEvolving:
 
         if not one.small_commit(once):
             return False
+        # A killed window's. No maintain comes to this table any more.
+        one.drop_branches()
         crash_point("let go")
         known.write(gone.model_copy(update={"guarded": False}))
         return True

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from evenkeel.registry.epochs import Registry
 from evenkeel.registry.state_view import COLUMNS_PROPERTY, iceberg_name, slot_column
 from evenkeel.spec.loading import check_slot_multiple
 from evenkeel.spec.parts import CHANNEL
@@ -24,7 +25,7 @@ from evenkeel_spark.tables.delta.state import (
     TABLE_PROPERTY,
 )
 from evenkeel_spark.tables.iceberg.table import ADDED, SLOT_NAME, IcebergTable
-from evenkeel_spark.tables.membership import check_members, table_in_errors
+from evenkeel_spark.tables.membership import check_members, known_tables, table_in_errors
 from evenkeel_spark.tables.moving import repair_advice
 from partitioning.errors import InputError, UnderWayError
 from partitioning.function.function import PartitioningFunction
@@ -42,14 +43,22 @@ def iceberg_table(spark: SparkSession, spec: TableSpec, name: str) -> IcebergTab
     return found
 
 
-def adopted_tables(spark: SparkSession, spec: TableSpec) -> dict[str, IcebergTable]:
+def adopted_tables(
+    spark: SparkSession, spec: TableSpec, *, members: bool = True
+) -> dict[str, IcebergTable]:
     """Return the spec's tables by name; all must be adopted, as the spec has them.
+
+    Parameters
+    ----------
+    members : they must be those that the registry knows. A run is given up without: tables may
+        have joined or left since it began
 
     Raises
     ------
     InputError : names the table that is missing, not adopted, of another spec, or changed since
     """
-    check_members(spec, lambda path: owner_of(IcebergTable(spark, path)))
+    if members:
+        check_members(spec, lambda path: owner_of(IcebergTable(spark, path)))
     found = {}
     for name, part in spec.state.items():
         table = found[name] = iceberg_table(spark, spec, name)
@@ -72,6 +81,14 @@ def check_adopted(spec: TableSpec, name: str, table: IcebergTable) -> dict[str, 
     if (owner := properties.get(TABLE_PROPERTY)) is None:
         if part.plain:
             raise InputError("is not adopted", where, f"Run `evenkeel adopt {spec.table}`")
+        if known_tables(Registry(spec.registry)).get(name) == table.name:
+            raise InputError(
+                "has lost the properties of Evenkeel: it was let go, or brought back to before it "
+                "was made",
+                where,
+                "Bring back the registry or the table that goes with the other; or take it out of "
+                f"the spec, and run `evenkeel evolve {spec.table} --drop {name}`",
+            )
         raise InputError(
             "expected state that bootstrap has made, found another table",
             where,

@@ -134,11 +134,13 @@ def properties_of_new(
     Parameters and result are as for `first_properties` of Delta tables.
     """
     spec = table.spec
+    # A table that joins has the slots that rows of the others know.
+    slots = table.epoch().function.row_slots if table.registry.numbers() else spec.slots
     inputs = {} if types is None else {INPUTS_PROPERTY: inputs_text(spec, name, types)}
     return {
         **inputs,
         TABLE_PROPERTY: spec.table,
-        SLOTS_PROPERTY: str(spec.slots),
+        SLOTS_PROPERTY: str(slots),
         REGISTRY_PROPERTY: table.registry.url,
         COLUMNS_PROPERTY: declared(spec.state[name]),
     }

@@ -18,7 +18,7 @@ from evenkeel_spark.tables.iceberg.commits import SUMMARY, commits_back
 from evenkeel_spark.windows.iceberg.snapshots import known_placed
 from partitioning.errors import FenceError, InputError
 from tests.conftest import World
-from tests.evenkeel_spark.iceberg.conftest import lake_in
+from tests.support.iceberg.catalogs import lake_in
 from tests.support.iceberg.evolved import (
     COLUMNS,
     INTENT,

@@ -15,7 +15,7 @@ from evenkeel_spark.tables.iceberg.table import IcebergTable
 from evenkeel_spark.tables.membership import known_tables
 from partitioning.errors import EvenkeelError
 from tests.conftest import SEEN, World
-from tests.evenkeel_spark.iceberg.conftest import lake_in
+from tests.support.iceberg.catalogs import lake_in
 from tests.support.iceberg.evolved import OTHERS, check_totals, with_columns
 from tests.support.iceberg.fed import day, one
 from tests.support.iceberg.stages import Case, Stages, crash, reached

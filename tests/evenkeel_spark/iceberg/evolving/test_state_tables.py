@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from unittest.mock import patch
 
@@ -18,6 +19,7 @@ from evenkeel_spark.evolving.state_tables import StateTables
 from evenkeel_spark.iceberg import migrate as module
 from evenkeel_spark.iceberg.migrate import migrate
 from evenkeel_spark.iceberg.repair import repair
+from evenkeel_spark.iceberg.roll_back import roll_back
 from evenkeel_spark.iceberg.verify import verify
 from evenkeel_spark.jobs.apply_window import apply_window
 from evenkeel_spark.plans.approved_plan import Migration
@@ -25,7 +27,7 @@ from evenkeel_spark.tables.iceberg.table import IcebergTable
 from evenkeel_spark.tables.membership import known_tables
 from partitioning.errors import FenceError, InputError
 from tests.conftest import SEEN, World
-from tests.evenkeel_spark.iceberg.conftest import lake_in
+from tests.support.iceberg.catalogs import lake_in
 from tests.support.iceberg.evolved import COLUMNS, heads, with_columns
 from tests.support.iceberg.fed import at, crash, day, one
 from tests.support.iceberg.stages import Crash, meanwhile
@@ -180,7 +182,7 @@ def test_a_table_whose_state_moves_is_not_let_go(lake: SparkSession, kept: World
 def test_a_run_that_starts_between_its_looks_moves_nothing_without_a_table_that_joined(
     lake: SparkSession, kept: World
 ) -> None:
-    migration, old = planned(lake, kept, "r1", capacities=(1, 1, 1, 0.3)), kept.table
+    migration = planned(lake, kept, "r1", capacities=(1, 1, 1, 0.3))
     real = module.mark_started
 
     def mark_then_join(given: Migration) -> None:
@@ -197,7 +199,11 @@ def test_a_run_that_starts_between_its_looks_moves_nothing_without_a_table_that_
         pytest.raises(InputError, match="has state table 'newest', and the spec has not"),
     ):
         migrate(lake, migration)
-    assert old and heads(lake) == before and one(lake, "seen").branches() == []
+    assert heads(lake) == before and one(lake, "seen").branches() == []
+    # If that call was killed here, the run still can be given up, and the call made again.
+    roll_back(lake, migration)
+    assert evolve(lake, kept.table, Intent.of()) == []
+    assert set(known_tables(kept.table.registry)) == {"totals", "seen", "newest"}
 
 
 def test_a_table_that_never_joined_is_under_the_epoch_of_now(
@@ -223,3 +229,42 @@ def test_two_calls_at_once_make_a_table_once(
         evolve(lake, table, Intent.of())
     apply_window(lake, table, day(8), day(9))
     assert newest(lake) == latest(kept, "2013-01-08", "2013-01-09")
+
+
+@pytest.mark.parametrize("made_by", ["bootstrap", "evolve"])
+def test_a_table_that_is_put_back_before_it_was_let_go_stays(
+    lake: SparkSession, kept: World, made_by: str
+) -> None:
+    name, its = ("seen", SEEN["columns"]) if made_by == "bootstrap" else ("newest", NEW)
+    evolve(lake, with_columns(kept, COLUMNS, newest=NEW).table, Intent.of())
+    rest = {"newest": NEW, name: None}
+    with patch.object(IcebergEvolving, "let_go", side_effect=Crash), pytest.raises(Crash):
+        evolve(lake, with_columns(kept, COLUMNS, **rest).table, Intent.of((), [name]))
+    assert name not in known_tables(kept.table.registry)
+    (change,) = evolve(lake, with_columns(kept, COLUMNS, newest=NEW).table, Intent.of())
+    assert its and (change.kind, change.table) == (Kind.add_table, name)
+    assert set(known_tables(kept.table.registry)) == {"totals", "seen", "newest"}
+    assert evolve(lake, kept.table, Intent.of()) == []
+    apply_window(lake, kept.table, day(8), day(9))
+    move(lake, kept, "r1")
+    assert set(kept.table.epoch().tables) == {"totals", "seen", "newest"}
+
+
+def test_a_table_that_comes_back_with_rows_is_placed_by_the_epoch_of_now(
+    lake: SparkSession, kept: World
+) -> None:
+    """The registry was brought back from before the table had joined."""
+    shutil.copytree(kept.folder / "registry", kept.folder / "kept")
+    evolve(lake, with_columns(kept, COLUMNS, newest=NEW).table, Intent.of())
+    apply_window(lake, kept.table, day(8), day(9))
+    rows = newest(lake)
+    shutil.rmtree(kept.folder / "registry")
+    (kept.folder / "kept").rename(kept.folder / "registry")
+    move(lake, with_columns(kept, COLUMNS), "r1")
+    (found,) = evolve(lake, with_columns(kept, COLUMNS, newest=NEW).table, Intent.of())
+    assert "there already" in found.meaning and newest(lake) == rows
+    placed = one(lake, "newest").rows().toPandas()
+    assert (placed["channel"] == kept.table.epoch().lookup(placed["dest"])).all()
+    one(lake, "newest").rename("slot_1", "slot_2")
+    with pytest.raises((FenceError, InputError), match="slot_2"):
+        evolve(lake, kept.table, Intent.of())
