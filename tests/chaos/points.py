@@ -22,9 +22,10 @@ from evenkeel.registry.files.whole_files import Linked
 from evenkeel.registry.store import Store
 from evenkeel_spark.adoption import adopt, release
 from evenkeel_spark.evolving import delta_tables
+from evenkeel_spark.iceberg import adopt as iceberg_adopt
 from evenkeel_spark.jobs import learn
 from evenkeel_spark.tables.delta import constraints
-from evenkeel_spark.tables.iceberg.table import IcebergTable
+from evenkeel_spark.tables.iceberg.schema_commit import SchemaCommit
 
 Point = Callable[[str], None]
 
@@ -120,7 +121,8 @@ def watched(point: Point) -> Iterator[None]:
         around(SparkSession, "sql", True, "after")
         for builder, name in _BUILDERS:
             around(builder, name, True, "after")
-        around(IcebergTable, "add_columns", True, "after")
+        around(iceberg_adopt, "add_columns", True, "after")
+        around(SchemaCommit, "commit", True, "after")
         around(constraints, "drop_beside", True, "after")
         around(constraints, "put", True, "after")
         around(learn, "read_events", True, None)
@@ -142,8 +144,10 @@ def _label(owner: Any, name: str, of: Any, args: tuple[Any, ...]) -> str | None:
             return f"{found[1] or found[3]} on {found[2]}"
         found = _CALLED.match(args[0])
         return None if found is None else f"{found[1]} on {found[2]}"
-    if owner is IcebergTable:
+    if owner is iceberg_adopt:
         return f"ADD of columns on {of.name.rpartition('.')[2]}"
+    if owner is SchemaCommit:
+        return "change of columns"
     if owner is constraints:
         what = "DROP" if name == "drop_beside" else "PUT"
         return f"{what} CONSTRAINT {args[1]} on {Path(args[0]).name}"
