@@ -280,6 +280,7 @@ def test_slots_that_are_no_multiple_are_one_error_and_change_nothing(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("killed", [migrate, roll_back, verify, publish])
 def test_a_run_that_is_killed_at_each_of_its_writes_goes_on(
     spark: SparkSession, ready_to_move: World, tmp_path: Path, killed: Callable[..., object]
