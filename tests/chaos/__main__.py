@@ -6,7 +6,6 @@ import argparse
 import contextlib
 import io
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -28,8 +27,6 @@ from tests.chaos.jobs.flows import truth
 from tests.chaos.kept import Kept
 from tests.chaos.run import check, recover, rehearse, strike
 from tests.chaos.sessions import Cluster, Rival, Victim, start
-from tests.matrix.__main__ import run_python
-from tests.matrix.cells import ICEBERG
 from tests.support.wheel import ROOT
 
 #: Cases that one process is killed in the middle of.
@@ -55,7 +52,10 @@ def main() -> int:
     )
     asked = options.parse_args()
     if asked.format == "iceberg" and not list((ROOT / ".jars").glob("iceberg-spark-runtime-*")):
-        return _in_cell()
+        sys.stderr.write(
+            "evenkeel: error: this Spark has no Iceberg: run make setup with requirements.lock\n"
+        )
+        return 2
     with ExitStack() as ended:
         folder = asked.keep
         if folder is None:
@@ -66,19 +66,6 @@ def main() -> int:
         except NoCompiler:
             sys.stderr.write("evenkeel: error: to set a clock takes a C compiler: install gcc\n")
             return 2
-
-
-def _in_cell() -> int:
-    """Do the same where Iceberg's runtime is: in the environment of `make iceberg`."""
-    print(
-        "Iceberg has no runtime for this Spark: going on in .run/matrix, on Spark 4.1", flush=True
-    )
-    try:
-        return run_python(ICEBERG, ["-m", "tests.chaos", *sys.argv[1:]])
-    except subprocess.CalledProcessError as error:
-        said = (error.stderr or error.stdout or str(error)).strip().splitlines()[-1]
-        sys.stderr.write(f"evenkeel: error: that environment cannot be made: {said}\n")
-        return 2
 
 
 def _all(folder: Path, asked: argparse.Namespace) -> int:

@@ -81,21 +81,6 @@ def run(cell: Cell, groups: Sequence[str], marks: str = "") -> Result:
     return Result(versions(cell, home), outcomes, passed)
 
 
-def run_python(cell: Cell, arguments: Sequence[str]) -> int:
-    """Bring a cell up to date and run its Python there; return the exit code.
-
-    Raises
-    ------
-    CalledProcessError : the cell cannot be made
-    """
-    home = FOLDER / cell.name
-    copy_checkout(home)
-    prepare(cell, home)
-    venv = Venv(home / ".venv")
-    environment = {**venv.environment(), "PYTHONPATH": "."}
-    return subprocess.call([str(venv.bin / "python"), *arguments], cwd=home, env=environment)
-
-
 def stamp() -> str:
     """Return the day, and the commit of this checkout; `+` if files differ from it."""
     today = datetime.now(UTC).date().isoformat()

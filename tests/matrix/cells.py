@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
@@ -51,9 +51,6 @@ CELLS = [
     Cell("3.12", "4.1.3", "4.4.0", "3.2"),
     Cell("3.13", "4.2.0", "4.4.0", "3.3"),
 ]
-
-#: Where there is a runtime of Iceberg, as `make iceberg` has it.
-ICEBERG = replace(CELLS[1], python="3.11")
 
 _SPARK = "tests/evenkeel_spark"
 _AIRFLOW = "tests/evenkeel_airflow"

@@ -51,7 +51,7 @@ def catalog_of(folder: Path, kind: str) -> Iterator[CatalogServer | None]:
 def lake_in(spark: SparkSession, folder: Path) -> SparkSession:
     """Make a session with the catalog `lake` in a folder, which has read none of its tables yet."""
     if EXTENSIONS not in spark.conf.get("spark.sql.extensions", ""):
-        pytest.skip("Iceberg's runtime is not among Spark's jars: make iceberg")
+        pytest.skip("this Spark has no Iceberg: run make setup with requirements.lock")
     made = spark.newSession()
     settle(made, folder)
     return made
