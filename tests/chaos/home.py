@@ -108,7 +108,10 @@ def task(spark: SparkSession, world: World, name: str, run: str = RUN) -> None:
         asked = Namespace(run=run, digest=digest, end=None, relearn=None)
         job._body(spark, world.table, asked)
     elif name in ("decide", "plan"):
-        getattr(steps, name)(world.spec_path, run, _PARAMS[run])
+        # Rows of Iceberg tables move in one commit.
+        changes = {"batch": None} if iceberg else {}
+        asked_of = _PARAMS[run].model_copy(update=changes)
+        getattr(steps, name)(world.spec_path, run, asked_of)
     elif name in ("repair", "repair, dry run"):
         mend = iceberg_repair.repair if iceberg else repair
         mend(spark, world.table, dry_run=name != "repair")
