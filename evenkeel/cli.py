@@ -231,7 +231,7 @@ def locate(
     hashes = key_hash(columns, [c.type for c in function.key])
     owners = function.lookup_hashes(hashes)
     by_name = np.isin(hashes, function.explicit_keys)
-    slots = slot_of(hashes, len(function.slots))
+    slots = slot_of(hashes, function.row_slots)
     placed = np.where(by_name, "name", "slot").astype(object)
     placed[function.split.find(hashes) >= 0] = "split"
     facts = [

@@ -170,7 +170,7 @@ export class EvenkeelFunction {
     if (found.format < 3 && (found.split !== undefined) !== (found.format === 2)) {
       throw new Error(`expected split keys from format 2 on, got format ${found.format}`);
     }
-    if ((found.row_slots !== undefined) !== (found.format === 3)) {
+    if (Number.isSafeInteger(found.row_slots) !== (found.format === 3)) {
       throw new Error(`expected row_slots in format 3 alone, got format ${found.format}`);
     }
     const [slots] = expectLists(found, "slots");

@@ -165,6 +165,8 @@ def check_enough_slots(spec: TableSpec, file: str) -> None:
 def check_slot_multiple(spec: TableSpec, known: str, where: str) -> None:
     """Refuse slots that are neither those known nor a multiple, into which each can be split.
 
+    Nothing leads back from a split. So a spec that has lost its `slots` splits none.
+
     Parameters
     ----------
     known : number of slots of the epoch or of rows, as text; any other text is refused
@@ -179,6 +181,12 @@ def check_slot_multiple(spec: TableSpec, known: str, where: str) -> None:
             f"has slots = {known}, the spec says {spec.slots}, which is no multiple",
             where,
             "Set it back, or to a multiple of the slots that `evenkeel show` says",
+        )
+    if spec.slots != int(known) and "slots" not in spec.model_fields_set:
+        raise InputError(
+            f"has slots = {known}, the spec gives none, which means {spec.slots}",
+            where,
+            f"Give `slots: {known}`; or, to split slots for good, `slots: {spec.slots}`",
         )
 
 

@@ -90,7 +90,7 @@ class TableSpec(Strict):
         | Annotated[int, Field(ge=1, le=MAX_CHANNELS), Tag("number")],
         Discriminator(_kind),
     ] = Field(description="number of channels, or a list of names and capacities")
-    slots: int = Field(DEFAULT_SLOTS, ge=1, le=1 << 20, description="number of slots; it may grow")
+    slots: int = Field(DEFAULT_SLOTS, ge=1, le=1 << 20, description="number of slots; may grow")
     fence: Literal["key", "slot"] = Field(
         "key",
         description="what the tables' CHECK constraint compares: key, slot and channel, in Spark "

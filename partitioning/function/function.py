@@ -216,7 +216,9 @@ class PartitioningFunction:
             found, refined = data["format"], "row_slots" in data
             if found not in (FUNCTION_FORMAT, SPLIT_FORMAT, REFINED_FORMAT):
                 raise ValueError(f"format {found} is not 1, 2 or {REFINED_FORMAT}")
-            if refined != (found == REFINED_FORMAT) or (refined and not data["row_slots"]):
+            count = data.get("row_slots")
+            is_count = type(count) is int and count > 0
+            if refined != (found == REFINED_FORMAT) or (refined and not is_count):
                 raise ValueError(f"format {found} does not fit its slots of rows")
             if not refined and ("split" in data) != (found == SPLIT_FORMAT):
                 raise ValueError(f"format {found} does not fit its split keys")

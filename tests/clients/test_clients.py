@@ -135,6 +135,8 @@ def refused() -> dict[str, dict[str, Any]]:
         "3 without slots of rows": whole | {"format": 3},
         "1 with slots of rows": whole | {"row_slots": 64},
         "no slots of rows": whole | {"format": 3, "row_slots": 0},
+        "slots of rows that are null": whole | {"format": 3, "row_slots": None},
+        "slots of rows that are no number": whole | {"format": 3, "row_slots": 0.5},
         "slots of rows that do not divide": whole | {"format": 3, "row_slots": 96},
         "2 without split": whole | {"format": 2},
         "1 with split": shared | {"format": 1},

@@ -81,7 +81,7 @@ def search(now: TableStatus, epochs: list[Past], key: str) -> dict[str, Any]:
     return {
         "problem": None,
         "channel": owner_names(function, hashes)[0],
-        "slot": int(slot_of(hashes, len(function.slots))[0]),
+        "slot": int(slot_of(hashes, function.row_slots)[0]),
         "placed": _placed(function, hashes)[0],
         "load": known,
         # With spaces around it, it is another key, but looks the same on a page.

@@ -24,6 +24,16 @@ OF_GIVEN = {
     "without the packages or settings that this store needs.",
     r"expected a Spark (session|of the job)": "The program was started with SPARK_REMOTE, or asked "
     "for a remote session.",
+    r"has the column .*, and the newest epoch": "The registry was brought back from a backup "
+    "that is older than the table.",
+    r"expected no table of this name for": "The name was taken already, by another program or for "
+    "another spec.",
+    r"has slots = .* in its rows, and epoch": "The registry was lost or left behind, and another "
+    "one was begun with another number of slots.",
+    r"expected a multiple of the \{slots\} slots in force": "The spec has another number of slots "
+    "since this was learned.",
+    r"has slots = \{known\}, the spec": "`slots` was edited, left out, or copied from another "
+    "spec.",
     r"its newest commit is": "A writer of the table has, or had, a clock that was ahead.",
     r".*has not said whether": "The catalog ended, or its connection broke, during a commit.",
     r"Spark could not|a job could not|expected a Spark that stays|.*catalog does not answer": "The "

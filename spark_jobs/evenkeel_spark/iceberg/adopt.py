@@ -37,7 +37,7 @@ from evenkeel_spark.tables.iceberg.table import BRANCHES, IcebergTable
 from evenkeel_spark.tables.membership import table_in_errors
 from evenkeel_spark.tables.parallelism import cores
 from evenkeel_spark.windows.iceberg.branches import write_by_branch
-from partitioning.errors import FenceError
+from partitioning.errors import FenceError, InputError
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.sql import channel_sql, quoted, slot_sql
 
@@ -72,7 +72,7 @@ def adopt(spark: SparkSession, table: Table, dry_run: bool = False) -> list[Iceb
     waiting = {}
     for name in spec.state:
         one = iceberg_table(spark, spec, name)
-        if not _adopted(spec, name, one):
+        if not _adopted(spec, name, one, function):
             waiting[name] = one
     surveys = [survey_table(spec, name, one, function) for name, one in waiting.items()]
     for survey in surveys:
@@ -100,16 +100,25 @@ def adopt(spark: SparkSession, table: Table, dry_run: bool = False) -> list[Iceb
     return surveys
 
 
-def _adopted(spec: TableSpec, name: str, table: IcebergTable) -> bool:
+def _adopted(
+    spec: TableSpec, name: str, table: IcebergTable, function: PartitioningFunction
+) -> bool:
     """Return whether a table is adopted. BEFORE_PROPERTY comes first, and TABLE_PROPERTY last.
 
     Raises
     ------
-    InputError : it is, with another registry
+    InputError : it is, with another registry, or its rows know another number of slots
     """
     found = table.properties()
     if found.get(TABLE_PROPERTY) == spec.table:
         check_registry(spec, name, found)
+        if (slots := found.get(SLOTS_PROPERTY)) != str(function.row_slots):
+            raise InputError(
+                f"has slots = {slots} in its rows, and epoch {function.epoch} has "
+                f"{function.row_slots}",
+                table_in_errors(spec, name),
+                "Bring its registry back; or set `slots` to that number, if no epoch is published",
+            )
     return found.get(TABLE_PROPERTY) == spec.table and BEFORE_PROPERTY in found
 
 

@@ -102,7 +102,8 @@ def approved_migration(table: Table, run: str, digest: str) -> Migration:
             "it has not begun to move state, start a new run",
         )
     before = table.epoch(plan.parent_epoch).function
-    if plan.function.parent != plan.parent_digest or before.digest != plan.parent_digest:
+    same_rows = plan.function.row_slots == before.row_slots
+    if not plan.function.parent == plan.parent_digest == before.digest or not same_rows:
         raise FenceError(
             f"epoch {plan.parent_epoch} is not the one that this plan starts from", where, AGAIN
         )

@@ -241,6 +241,7 @@ def test_a_run_that_is_rolled_back_leaves_the_slots_of_before(
     path = world.table.spec.state["totals"].path
     rows = spark.read.format("delta").load(path)
     assert rows.where("dest RLIKE '^[LE]'").count() == 80
+    assert rows.where(f"NOT ({constraints.rule(old)})").isEmpty()
     spark.sql(f"DELETE FROM delta.`{path}` WHERE dest RLIKE '^[LE]'")
     check(spark, world, 10)
     # The same plan may be tried again.
@@ -259,9 +260,13 @@ def test_slots_that_are_no_multiple_are_one_error_and_change_nothing(
         (OLD, "has slots = 128, the spec says 64, which is no multiple"),
         (3 * OLD, "has slots = 128, the spec says 192, which is no multiple"),
         (100, "the spec says 100, which is no multiple"),
+        (None, "has slots = 64, the spec gives none, which means 4096"),
         (1 << 21, "slots"),
     ):
         world.respec(slots=slots)
+        if slots is None:
+            spec = Path(world.spec_path)
+            spec.write_text(spec.read_text().replace("slots: null\n", ""))
         capsys.readouterr()
         assert learn.main(["--spec", world.spec_path, "--run", "r9"]) == 2
         lines = capsys.readouterr().err.strip().splitlines()

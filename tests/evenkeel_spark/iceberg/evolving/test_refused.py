@@ -67,7 +67,7 @@ REFUSED: dict[str, tuple[Callable[[World], World], list[str], list[str], str]] =
         "there is no column 'first'",
     ),
     "key": (wider_key, [], [], "its key is .*bigint.*, the current epoch's is .*string"),
-    "slots": (lambda w: w.respec(slots=96), [], [], "adopted with slots = 64, the spec says 96"),
+    "slots": (lambda w: w.respec(slots=96), [], [], "has slots = 64, the spec says 96"),
 }
 
 
