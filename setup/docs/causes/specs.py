@@ -55,8 +55,6 @@ OF_SPECS = {
     "tables, so each name begins with one.",
     r"expected Delta tables that Evenkeel made": "The option takes back a window that Evenkeel has "
     "added to a Delta table. Here the team adds rows, or the format is another.",
-    r"expected Delta tables, found Iceberg": "Columns of the spec were changed after bootstrap, "
-    "and evolve was called so that the tables follow.",
     r"expected an empty folder for a new": "A table of another spec, or what a trial left, is in "
     "the folder.",
     r"is for --release only": "The option says how a table leaves, and `adopt` takes one in.",

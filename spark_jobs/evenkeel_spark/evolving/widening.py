@@ -19,7 +19,7 @@ _INTEGER_DIGITS = {"tinyint": 10, "smallint": 10, "int": 10, "bigint": 20}
 #: Other types and the one that each can become.
 _OTHERS = {("float", "double"), ("date", "timestamp_ntz")}
 #: Types that Iceberg widens, beside decimals. Its specification has more, its library has not.
-_ICEBERG = {("int", "bigint"), ("float", "double")}
+_ICEBERG_WIDENS = {("int", "bigint"), ("float", "double")}
 
 
 def widenings(
@@ -58,7 +58,7 @@ def iceberg_widens(narrow: DataType, wide: DataType) -> bool:
     """Return whether Iceberg can widen a plain type to another one."""
     if isinstance(narrow, DecimalType) and isinstance(wide, DecimalType):
         return narrow.scale == wide.scale and narrow.precision < wide.precision
-    return (narrow.simpleString(), wide.simpleString()) in _ICEBERG
+    return (narrow.simpleString(), wide.simpleString()) in _ICEBERG_WIDENS
 
 
 def delta_widens(narrow: DataType, wide: DataType) -> bool:

@@ -116,9 +116,8 @@ def copied(world: World, folder: Path) -> World:
 
 
 def of_run(world: World, run: str = "r2") -> Migration:
-    return approved_migration(
-        world.table, run, steps.read_plan(world.table.registry.run(run)).digest
-    )
+    digest = steps.read_plan(world.table.registry.run(run)).digest
+    return approved_migration(world.table, run, digest)
 
 
 def append(
@@ -271,7 +270,7 @@ def test_slots_that_are_no_multiple_are_one_error_and_change_nothing(
         assert learn.main(["--spec", world.spec_path, "--run", "r9"]) == 2
         lines = capsys.readouterr().err.strip().splitlines()
         assert len(lines) == 1 and said in lines[0], lines
-    with pytest.raises(InputError, match="slots: must be at most 1,048,576|1048576"):
+    with pytest.raises(InputError, match="slots: must be 1,048,576 or less"):
         _ = world.table
     world.respec(slots=NEW)
     assert state.table_version(spark, path) == version

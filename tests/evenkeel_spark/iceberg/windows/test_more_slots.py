@@ -22,7 +22,7 @@ pytestmark = pytest.mark.spark
 def test_slots_are_split_between_windows(lake: SparkSession, kept: World) -> None:
     kept.respec(slots=128)
     apply_window(lake, kept.table, day(8), day(10))
-    migration = planned(lake, kept, "r1", capacities=(1, 1, 1, 0.3))
+    migration = planned(lake, kept, "r1", capacities=(1, 1, 0, 1))
     assert (len(migration.after.slots), migration.after.row_slots) == (128, 64)
     assert (migration.after.slots[:64] != migration.after.slots[64:]).any()
     migrate(lake, migration)
