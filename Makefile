@@ -44,7 +44,7 @@ matrix: .venv/.installed ## the state and DAG tests on each Spark, Airflow and P
 	@$(PY) -m tests.matrix $(ARGS)
 
 iceberg: setup ## tests of Iceberg tables, with those of a REST catalog, which Maven fetches (ARGS="-m slow" for all kills)
-	@setup/iceberg_catalogs.sh
+	@setup/iceberg_catalogs.sh || echo "tests of a REST catalog are skipped"
 	@$(IN_ENV) EVENKEEL_EVERY_CASE=1 exec $(PYTEST) -m "not slow" tests/evenkeel_spark/iceberg $(ARGS)
 
 cluster: setup ## Airflow on PostgreSQL, Spark on two workers, data on an S3 that stalls; then jobs on YARN, data on HDFS
