@@ -12,7 +12,6 @@ from evenkeel_spark.iceberg.maintain import steps as maintain_steps
 from evenkeel_spark.iceberg.migrate import migrate
 from evenkeel_spark.iceberg.verify import verify
 from evenkeel_spark.jobs import adopt
-from evenkeel_spark.jobs import bootstrap as bootstrap_job
 from evenkeel_spark.jobs.apply_window import apply_window
 from evenkeel_spark.tables.delta.placement_sql import misplaced_sql
 from evenkeel_spark.windows.iceberg import merging
@@ -169,7 +168,6 @@ def test_maintain_notes_it_before_it_expires(lake: SparkSession, kept: World) ->
     [
         (adopt, [], "have columns"),
         (adopt, ["--release"], "Evenkeel made it"),
-        (bootstrap_job, ["--evolve"], "which evolve does not change yet"),
     ],
 )
 def test_what_is_not_built_is_one_line(
