@@ -22,6 +22,7 @@ from evenkeel.registry.state_view import iceberg_name
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel.table import Table
 from evenkeel_spark.runtime.command import add_switch, parser, run_job, say
+from evenkeel_spark.tables.delta.write_session import own_session
 
 _KEY = "tailnum"
 #: With these, Spark joins two tables by their partitions.
@@ -116,8 +117,7 @@ def join(spark: SparkSession, spec: TableSpec) -> dict[str, list[str]]:
     ------
     AssertionError : the two joins have other rows
     """
-    for name, value in _BY_CHANNEL.items():
-        spark.conf.set(name, value)
+    spark = own_session(spark, _BY_CHANNEL)
     before, plans, rows = {}, {}, []
     for name, table in spec.state.items():
         snapshots = spark.table(f"{iceberg_name(table.path)}.snapshots").orderBy("committed_at")

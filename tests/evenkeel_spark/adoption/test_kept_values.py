@@ -65,7 +65,7 @@ def test_a_text_that_came_since_is_refused_where_a_release_partitions_by_it_agai
     write(rows.withColumn("more", F.lit("US")), team, "odd", "more")
     adopt(spark, odd(team).table)
     epoch = team.table.epoch()
-    late = spark.createDataFrame([("NEW", 5, "")], "dest string, miles int, more string")
+    late = spark.createDataFrame([("NEW", 5, "")], "dest string, miles long, more string")
     append(late.withColumn("slot", epoch.slot()).withColumn("channel", epoch.route()), team)
     before = content(spark, team, "odd")
     with pytest.raises(InputError, match="1 rows have an empty text in column 'more'"):

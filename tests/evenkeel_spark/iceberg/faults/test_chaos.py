@@ -25,8 +25,7 @@ from tests.chaos.run import check, recover, strike
 from tests.chaos.sessions import Victim
 from tests.conftest import World
 
-#: Each takes a minute and more.
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = pytest.mark.spark
 
 #: The life of a table: a step, and how often it is stopped before it is let through.
 LIFE = (("learn", 1), ("migrate", 3), ("roll_back", 2), ("migrate", 1), ("verify", 4))
@@ -135,6 +134,7 @@ def test_a_verify_that_others_or_the_store_disturb(
     check(spark, case, world, 0, expected)
 
 
+@pytest.mark.slow
 def test_processes_that_are_killed(spark: SparkSession, moved: World, tmp_path: Path) -> None:
     tried, point = copied(moved, tmp_path / "tried"), "after fast_forward on orders"
     at = stopped(partial(task, spark, tried, "verify"), point).index(point)
