@@ -9,6 +9,7 @@ from partitioning.errors import FAULT
 from setup.docs.causes.given import OF_GIVEN
 from setup.docs.causes.installation import OF_INSTALLATION
 from setup.docs.causes.options import OF_OPTIONS
+from setup.docs.causes.single import OF_SINGLE
 from setup.docs.causes.specs import OF_SPECS
 from setup.docs.causes.state import OF_STATE
 
@@ -28,7 +29,7 @@ OF_CLASSES = {
     "UnreachableError": "The service is down, starts up, or cannot be reached over the network.",
 }
 #: Beginning of a message, as a pattern -> why it appears. The first that fits counts.
-_OF_MESSAGES = OF_STATE | OF_GIVEN | OF_SPECS | OF_OPTIONS | OF_INSTALLATION
+_OF_MESSAGES = OF_SINGLE | OF_STATE | OF_GIVEN | OF_SPECS | OF_OPTIONS | OF_INSTALLATION
 
 
 @cache
@@ -40,5 +41,6 @@ def cause(what: str, fix: str) -> str:
 
 
 def unused(messages: list[str]) -> list[str]:
-    """List the patterns that no message begins with."""
-    return [start for start in _OF_MESSAGES if not any(re.match(start, m) for m in messages)]
+    """List the patterns that are the first to fit no message."""
+    firsts = {next((start for start in _OF_MESSAGES if re.match(start, m)), "") for m in messages}
+    return [start for start in _OF_MESSAGES if start not in firsts]

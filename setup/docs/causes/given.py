@@ -67,7 +67,6 @@ OF_GIVEN = {
     "input column has changed since the state column was made, or is one that cannot be used.",
     r"column \{column\}\{by\} is not|state table \{name\} is not": "A part was taken out of the "
     "spec. Evenkeel cannot tell a dropped one from a renamed one.",
-    r"is for Delta": "This part is written for Delta tables alone so far.",
     r"is of format|its deletion|has \{iceberg\}|is append-only"
     r"|has liquid": "The table has a format or a property with which rows cannot move by small "
     "commits.",
@@ -103,7 +102,6 @@ OF_GIVEN = {
     "EVENKEEL_ROOTS, or two folders of a spec overlap.",
     r"\{found\} windows": "The file covers too few days, or its times are read in a wrong column.",
     r"line \{error\}": "Somebody put a secret into the spec, which logs and pages would show.",
-    r"\{text\} is not": "The text lacks its colon, or one of its parts is no number.",
     r"(generated column|has rows whose generated)": "Delta computes such a column in the session "
     "of each writer, by its time zone.",
     r"partition column .* times without": "An older Delta wrote them, or a session with this "

@@ -41,7 +41,7 @@ def draw() -> Canvas:
         sheet.text(x, 34, head, size=17, bold=True)
     notes = (
         "a product, a customer",
-        f"hash mod {SLOTS}, fixed",
+        f"hash mod {SLOTS}",
         "the plan decides",
         "of each state table",
         "of your job",

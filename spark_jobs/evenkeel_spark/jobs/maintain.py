@@ -222,7 +222,7 @@ def _report(failed: Mapping[str, Exception]) -> None:
     raise FenceError(
         f"{len(failed)} steps have failed ({reasons})",
         "maintain",
-        "The other steps are done. Run it again when writers are quieter",
+        "The other steps are done. Do what the reasons say, then run it again",
     )
 
 

@@ -108,7 +108,7 @@ def check_slot_count(spec: TableSpec, found: Mapping[str, Mapping[str, str]]) ->
         raise InputError(
             f"state tables disagree on the number of slots: {said}",
             f"state of {spec.table}",
-            "They have one for ever: bootstrap the odd one again from its input",
+            "The number that rows know never changes: bootstrap the odd one again from its input",
         )
     for place, made in slots.items():
         check_slot_multiple(spec, made, place)
