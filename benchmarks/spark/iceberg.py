@@ -27,7 +27,7 @@ from evenkeel.pipeline import steps
 from evenkeel.spec.loading import load_spec
 from evenkeel.spec.run_params import Params
 from evenkeel.table import Table
-from evenkeel_spark.demo import planes
+from evenkeel_spark.demo import BY_CHANNEL, planes
 from evenkeel_spark.iceberg.adopt import adopt
 from evenkeel_spark.iceberg.migrate import migrate
 from evenkeel_spark.iceberg.release import release
@@ -44,15 +44,10 @@ KINDS = ("even", "bucket", "shuffled")
 MOST = 10_000
 COPY = "CREATE TABLE lake.copy.{0} USING iceberg AS SELECT * FROM lake.even.{0}"
 CONFIG = {
+    **BY_CHANNEL,
     "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
     "spark.sql.catalog.lake.type": "hadoop",
-    "spark.sql.autoBroadcastJoinThreshold": "-1",
     "spark.sql.shuffle.partitions": str(CHANNELS),
-    "spark.sql.sources.v2.bucketing.enabled": "true",
-    "spark.sql.sources.v2.bucketing.pushPartValues.enabled": "true",
-    "spark.sql.sources.v2.bucketing.allowJoinKeysSubsetOfPartitionKeys.enabled": "true",
-    "spark.sql.requireAllClusterKeysForCoPartition": "false",
-    "spark.sql.iceberg.planning.preserve-data-grouping": "true",
 }
 
 

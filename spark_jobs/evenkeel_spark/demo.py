@@ -23,10 +23,11 @@ from evenkeel.spec.table_spec import TableSpec
 from evenkeel.table import Table
 from evenkeel_spark.runtime.command import add_switch, parser, run_job, say
 from evenkeel_spark.tables.delta.write_session import own_session
+from partitioning.errors import DamagedError
 
 _KEY = "tailnum"
 #: With these, Spark joins two tables by their partitions.
-_BY_CHANNEL = {
+BY_CHANNEL = {
     "spark.sql.sources.v2.bucketing.enabled": "true",
     "spark.sql.sources.v2.bucketing.pushPartValues.enabled": "true",
     "spark.sql.sources.v2.bucketing.allowJoinKeysSubsetOfPartitionKeys.enabled": "true",
@@ -115,9 +116,9 @@ def join(spark: SparkSession, spec: TableSpec) -> dict[str, list[str]]:
 
     Raises
     ------
-    AssertionError : the two joins have other rows
+    DamagedError : the two joins have other rows
     """
-    spark = own_session(spark, _BY_CHANNEL)
+    spark = own_session(spark, BY_CHANNEL)
     before, plans, rows = {}, {}, []
     for name, table in spec.state.items():
         snapshots = spark.table(f"{iceberg_name(table.path)}.snapshots").orderBy("committed_at")
@@ -126,7 +127,12 @@ def join(spark: SparkSession, spec: TableSpec) -> dict[str, list[str]]:
         query = join_sql(spec, is_adopted, before)
         plans[name] = shown(spark.sql(f"EXPLAIN {query}").head()[0])
         rows.append(sorted(map(tuple, spark.sql(query).collect())))
-    assert rows[0] == rows[1], "both joins must have the same rows"
+    if rows[0] != rows[1]:
+        raise DamagedError(
+            f"the joins have {len(rows[0]):,} and {len(rows[1]):,} rows, and not the same",
+            f"tables of {spec.table}",
+            "Run the demo again from nothing; if it stays so, tell us",
+        )
     say(f"both joins have the same {len(rows[0]):,} rows")
     return plans
 

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from partitioning.errors import InputError
 from tests.chaos.cases import JOB_STEPS, KINDS, Case, Points, Stage, draw
 from tests.chaos.faults.clock import NoCompiler, clock
 from tests.chaos.formats import FORMATS
@@ -63,13 +64,17 @@ def main() -> int:
             folder = Path(ended.enter_context(made))
         try:
             return _all(folder, asked)
+        except InputError as error:
+            sys.stderr.write(f"evenkeel: error: {error}\n")
+            return error.exit_code
         except NoCompiler:
             sys.stderr.write("evenkeel: error: to set a clock takes a C compiler: install gcc\n")
             return 2
 
 
 def _all(folder: Path, asked: argparse.Namespace) -> int:
-    apart, kept = folder / "apart", Kept(folder)
+    steps = None if asked.steps is None else [*asked.steps]
+    apart, kept = folder / "apart", Kept(folder, (asked.format, asked.cases, asked.seed, steps))
     shutil.rmtree(apart, ignore_errors=True)
     apart.mkdir(parents=True)
     gone = kept.done()

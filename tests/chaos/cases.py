@@ -34,6 +34,7 @@ _WRITES |= dict.fromkeys(
 _MANIFEST = "a manifest is being written"
 _ICEBERG_WRITES = dict.fromkeys(("verify", "roll_back", "repair", "release", "maintain"), _COMMITS)
 _ICEBERG_WRITES |= dict.fromkeys(("adopt", "forget", "bootstrap"), (_PART, _MANIFEST, *_COMMITS))
+_ICEBERG_WRITES["evolve"] = _COMMITS
 #: Most files of a kind that a kill inside of Spark waits for.
 _MOST_FILES = dict.fromkeys(("adopt", "release", *JOB_STEPS), 2)
 #: Of every fourteen cases so many are of each kind; see `Case`.
@@ -129,7 +130,7 @@ def draw(
         kind = kinds[number % len(kinds)]
         if kind == "inside":
             flow = rng.choice(writing)
-            # An adoption makes one commit a table, and no deletion vector.
+            # An adoption of Delta tables makes one commit each, and no deletion vector.
             label = rng.choice(writes.get(flow[2], tuple(inside)))
             at = rng.randint(1, _MOST_FILES.get(flow[2], 3))
         else:

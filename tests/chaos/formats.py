@@ -46,8 +46,7 @@ FORMATS = {
         rows.team,
         {**home.STAGES, CLAIMED: [("verify", home.RUN)]},
         (*FLOWS, *CLAIMED_FLOWS),
-        # The columns of Iceberg tables are not changed.
-        tuple(step for step in JOB_STEPS if step != "evolve"),
+        JOB_STEPS,
         {"sealed": "named verified", CLAIMED: "named claimed"},
     ),
 }

@@ -8,21 +8,39 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from partitioning.errors import InputError
 from tests.chaos.cases import Case, Flow, Points, Stage
 from tests.conftest import World
 
 
 @dataclass(frozen=True)
 class Kept:
-    """A folder with the rehearsed stages, and a line for each case that has ended well."""
+    """A folder with the rehearsed stages, and a line for each case that has ended well.
+
+    Parameters
+    ----------
+    asked : format, number of cases, seed and steps, by which cases have their numbers
+    """
 
     folder: Path
+    asked: tuple[Any, ...]
 
     def rehearsed(self) -> tuple[dict[Stage, World], Points] | None:
-        """Return what an earlier run has rehearsed; None: it had not done so to the end."""
+        """Return what an earlier run has rehearsed; None: it had not done so to the end.
+
+        Raises
+        ------
+        InputError : it was asked for other cases
+        """
         if not self._rehearsed.exists():
             return None
         found: Any = json.loads(self._rehearsed.read_text())
+        if found["asked"] != [*self.asked]:
+            raise InputError(
+                f"has cases of {found['asked']}, expected {[*self.asked]}",
+                str(self.folder),
+                "Give another folder, or the options that it was made with",
+            )
         stages = {(table, stage): World(Path(folder)) for table, stage, folder in found["stages"]}
         points: dict[Flow, list[str]] = {(t, g, p): seen for t, g, p, seen in found["points"]}
         return stages, points
@@ -30,8 +48,9 @@ class Kept:
     def keep(self, stages: dict[Stage, World], points: Points) -> None:
         """Keep what is rehearsed."""
         listed = [[*stage, str(world.folder)] for stage, world in stages.items()]
-        text = json.dumps({"stages": listed, "points": [[*f, seen] for f, seen in points.items()]})
-        self._rehearsed.write_text(text)
+        seen = [[*flow, labels] for flow, labels in points.items()]
+        found = {"asked": [*self.asked], "stages": listed, "points": seen}
+        self._rehearsed.write_text(json.dumps(found))
 
     def well(self, case: Case, met: bool) -> None:
         """Note a case that has ended well, and whether it has met its fault."""

@@ -106,7 +106,7 @@ def test_time_goes_by_for_a_table_whose_writer_was_ahead(tmp_path: Path) -> None
 
 
 def test_a_later_run_goes_on_from_what_is_kept(tmp_path: Path) -> None:
-    form, kept = FORMATS["iceberg"], Kept(tmp_path)
+    form, kept = FORMATS["iceberg"], Kept(tmp_path, ("iceberg", 28, 6, None))
     assert kept.rehearsed() is None and kept.done() == {}
     points = {("whole", *flow): ["a", "b"] for flow in form.flows}
     assert ("whole", CLAIMED, "roll_back") in points

@@ -84,7 +84,7 @@ def check_made_of(
 
     Parameters
     ----------
-    properties : of the Delta table
+    properties : of the table
     types : as in `made_of`; None: do not look at what sketches hash
     same : TABLE.COLUMN of which a person says that its inputs only have other names by now
 

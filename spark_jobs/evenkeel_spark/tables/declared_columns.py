@@ -36,7 +36,7 @@ def check_made_from_events(properties: Mapping[str, str], where: str) -> None:
 
     Parameters
     ----------
-    properties : of the Delta table
+    properties : of the table
     where : the table, for errors
 
     Raises
@@ -59,7 +59,7 @@ def check_none_added(properties: Mapping[str, str], where: str) -> None:
 
     Parameters
     ----------
-    properties : of the Delta table
+    properties : of the table
     where : the table, for errors
 
     Raises
@@ -90,9 +90,9 @@ def check_columns(
     ----------
     name : of the state table, in the spec
     state : its part of the spec
-    properties : of the Delta table. A table of an early version lacks the property, and is
+    properties : of the table. A table of an early version lacks the property, and is
         compared by the names of its columns alone
-    stored : names of all columns of the Delta table
+    stored : names of all columns of the table
     added : allow columns of the spec that the table was not made with, and has by now
 
     Raises

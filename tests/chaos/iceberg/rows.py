@@ -130,7 +130,7 @@ def append(spark: SparkSession, world: World, planned: PartitioningFunction | No
             assert not let_in, f"{name}: rows without slot and channel were let in"
             function = planned or table.epoch().function
             named = epoch if planned else function.epoch
-            slot = F.expr(slot_sql(function.key, len(function.slots)))
+            slot = F.expr(slot_sql(function.key, function.row_slots))
             rows = plain.withColumn(slot_column(named), slot)
             rows = rows.withColumn(CHANNEL, F.expr(channel_sql(function)))
         if _written(rows, one):

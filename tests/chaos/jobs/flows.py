@@ -143,8 +143,12 @@ def _wear(spark: SparkSession, world: World) -> None:
 def _respecify(spark: SparkSession, world: World) -> None:
     with Path(world.spec_path).open() as file:
         before = yaml.safe_load(file)["state"]
+    changed = CHANGED
+    if world.table.spec.iceberg:
+        as_iceberg = {"format": "iceberg"}
+        changed = {n: {**p, "path": f"lake.db.{n}", **as_iceberg} for n, p in CHANGED.items()}
     # Copies are left as they are.
-    world.respec(state=CHANGED | {n: p for n, p in before.items() if n == "places"})
+    world.respec(state=changed | {n: p for n, p in before.items() if n == "places"})
 
 
 def _empty(spark: SparkSession, world: World) -> None:

@@ -33,14 +33,10 @@ _SETTINGS = re.compile(r"(jdbc:[^\s?;]*)[?;]\S*")
 _BEHIND = re.compile(r"Invalid update timestamp (\d+): before [\w ]+? (?:at )?(\d+)")
 
 
-def too_early(error: BaseException, where: str | None = None) -> SetupError | None:
+def too_early(error: BaseException) -> SetupError | None:
     """Return an error of Spark as one of ours, if a commit comes before the newest; None: another.
 
-    Iceberg bears a difference of one minute.
-
-    Parameters
-    ----------
-    where : name of the table
+    Iceberg bears a difference of one minute, and names no table.
     """
     if not isinstance(error, SPARK_ERRORS) or (found := _BEHIND.search(str(error))) is None:
         return None
@@ -48,8 +44,7 @@ def too_early(error: BaseException, where: str | None = None) -> SetupError | No
     return SetupError(
         f"its newest commit is {last - now:,.0f} seconds ahead of this machine's clock, and "
         "Iceberg refuses all commits until then",
-        where,
-        "Set the clocks right. If that of the last writer was ahead, run this again at "
+        fix="Set the clocks right. If that of the last writer was ahead, run this again at "
         f"{datetime.fromtimestamp(last, UTC):%Y-%m-%d %H:%M} UTC",
     )
 

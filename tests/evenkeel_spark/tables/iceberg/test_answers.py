@@ -74,7 +74,7 @@ def test_a_right_that_is_lacking_is_no_silence() -> None:
 )
 def test_a_commit_before_the_newest_one_says_whose_clock_to_look_at(log: str) -> None:
     text = f"o1.sql: Invalid update timestamp 1000000: before {log} 8200000"
-    error = too_early(PySparkException(text), "lake.db.orders")
+    error = too_early(PySparkException(text))
     assert error is not None and not error.retry
     assert "7,200 seconds ahead" in error.what and "1970-01-01 02:16 UTC" in str(error)
     assert str(_known(PySparkException(text), None)) == str(too_early(PySparkException(text)))
