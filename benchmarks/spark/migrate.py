@@ -33,6 +33,7 @@ from evenkeel_spark.migration.migrate import forward_migration, table_record
 from evenkeel_spark.plans.approved_plan import Migration, approved_migration
 from evenkeel_spark.runtime.session import session
 from evenkeel_spark.tables.delta import constraints, state
+from evenkeel_spark.tables.table_properties import SLOTS_PROPERTY, TABLE_PROPERTY
 from partitioning.function.function import KeyColumn, PartitioningFunction, numbered_channels
 from partitioning.function.sql import channel_sql, slot_sql
 from partitioning.planning.plan import plan_for
@@ -75,8 +76,8 @@ def build(spark: SparkSession, folder: Path, rows: int, doubles: int) -> Table:
     writer = sorted_rows.writeTo(state.sql_name(path)).using("delta")
     for name, value in {
         "delta.enableDeletionVectors": "true",
-        state.TABLE_PROPERTY: "bench",
-        state.SLOTS_PROPERTY: str(SLOTS),
+        TABLE_PROPERTY: "bench",
+        SLOTS_PROPERTY: str(SLOTS),
     }.items():
         writer = writer.tableProperty(name, value)
     writer.partitionedBy(made.channel).create()

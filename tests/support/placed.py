@@ -24,6 +24,7 @@ from evenkeel_spark.migration.repair import repair
 from evenkeel_spark.migration.roll_back import roll_back
 from evenkeel_spark.plans.approved_plan import Migration, approved_migration
 from evenkeel_spark.tables.delta import commits, constraints, state
+from evenkeel_spark.tables.table_properties import SLOTS_PROPERTY, TABLE_PROPERTY
 from partitioning.function.function import KeyColumn, PartitioningFunction, numbered_channels
 from partitioning.function.hashing import key_hash
 from partitioning.function.sql import channel_sql, slot_sql
@@ -156,8 +157,8 @@ def placed(
         writer = rows.sort(state.SLOT).coalesce(1).writeTo(state.sql_name(path)).using("delta")
         for key, value in {
             "delta.enableDeletionVectors": "true",
-            state.TABLE_PROPERTY: "people",
-            state.SLOTS_PROPERTY: str(SLOTS),
+            TABLE_PROPERTY: "people",
+            SLOTS_PROPERTY: str(SLOTS),
         }.items():
             writer = writer.tableProperty(key, value)
         writer.partitionedBy(F.col(state.CHANNEL)).create()

@@ -29,6 +29,7 @@ OF_SINGLE = {
     "another table.",
     r"(Spark|Airflow) .* is too old": "The cluster, or this Python, has an older release than "
     "Evenkeel runs on.",
+    r"the joins have": "Somebody wrote to the demo's tables while their rows moved.",
     r"\{failed\} steps have failed": "Each step has a reason of its own, in the brackets.",
     r"this run has begun to move rows by plan": "The task plan was cleared after migrate had "
     "begun.",

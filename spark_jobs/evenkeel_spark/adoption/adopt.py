@@ -27,10 +27,15 @@ from evenkeel_spark.runtime.crash_point import crash_point
 from evenkeel_spark.tables.declared_columns import ROWS_PROPERTY
 from evenkeel_spark.tables.delta import commits, constraints, state
 from evenkeel_spark.tables.delta.preflight import check_tables
-from evenkeel_spark.tables.delta.state import REGISTRY_PROPERTY
 from evenkeel_spark.tables.delta.write_session import own_session
 from evenkeel_spark.tables.parallelism import cores
 from evenkeel_spark.tables.spark_errors import CONFLICTS
+from evenkeel_spark.tables.table_properties import (
+    BEFORE_PROPERTY,
+    REGISTRY_PROPERTY,
+    TABLE_PROPERTY,
+    owner_properties,
+)
 from partitioning.errors import FenceError, InputError
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.sql import channel_sql, quoted, slot_sql
@@ -142,7 +147,7 @@ def _adopted(spark: SparkSession, table: Table, name: str, function: Partitionin
     if state.table_version(spark, path) < 0:
         return False
     found = state.properties(spark, path)
-    if found.get(state.TABLE_PROPERTY) != table.spec.table:
+    if found.get(TABLE_PROPERTY) != table.spec.table:
         return False
     known = found.get(REGISTRY_PROPERTY) == table.registry.url
     sealed = constraints.is_sealed(spark, table.spec, path, function)
@@ -205,11 +210,9 @@ def _commit(
         partitions=[CHANNEL, *part.partitions],
         properties={
             **{name: changed.adopted for name, changed in survey.before.properties.items()},
-            state.TABLE_PROPERTY: spec.table,
-            state.SLOTS_PROPERTY: str(function.row_slots),
-            REGISTRY_PROPERTY: table.registry.url,
+            **owner_properties(table, function.row_slots),
             ROWS_PROPERTY: str(part.rows),
-            state.BEFORE_PROPERTY: survey.before.text(),
+            BEFORE_PROPERTY: survey.before.text(),
             constraints.property_name(constraints.epoch_name(epoch)): constraints.fence_rule(
                 spec, function
             ),

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from evenkeel_spark.tables.delta.state import BEFORE_PROPERTY
+from evenkeel_spark.tables.table_properties import BEFORE_PROPERTY
 from partitioning.errors import InputError
 
 

@@ -13,8 +13,8 @@ from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.adoption.before import find_before
 from evenkeel_spark.tables.comparable import incomparable
 from evenkeel_spark.tables.delta import commits, constraints, filesystem, state
-from evenkeel_spark.tables.delta.state import REGISTRY_PROPERTY
 from evenkeel_spark.tables.membership import table_in_errors
+from evenkeel_spark.tables.table_properties import REGISTRY_PROPERTY, TABLE_PROPERTY
 from partitioning.errors import EvenkeelError, InputError
 from partitioning.function.function import KeyColumn
 
@@ -76,7 +76,7 @@ def check_spec_columns(
 
 def owner_problems(found: Mapping[str, str], where: str) -> Iterator[EvenkeelError]:
     """Yield an error if a table of those properties is adopted already."""
-    owner = found.get(state.TABLE_PROPERTY)
+    owner = found.get(TABLE_PROPERTY)
     if owner is not None:
         yield InputError(
             f"is adopted as a table of {owner!r} with registry {found.get(REGISTRY_PROPERTY)}",

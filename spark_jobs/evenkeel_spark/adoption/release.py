@@ -29,6 +29,11 @@ from evenkeel_spark.tables.delta.write_session import own_session
 from evenkeel_spark.tables.membership import known_tables, owning_spec
 from evenkeel_spark.tables.moving import check_no_run_moves, repair_advice
 from evenkeel_spark.tables.spark_errors import CONFLICTS
+from evenkeel_spark.tables.table_properties import (
+    BEFORE_PROPERTY,
+    REGISTRY_PROPERTY,
+    TABLE_PROPERTY,
+)
 from partitioning.errors import FenceError, InputError
 
 #: Table properties that begin so are Evenkeel's, its constraints among them.
@@ -95,7 +100,7 @@ def _may_release(
             "expected a Delta table, found none", f"{name} ({path})", "Correct the path"
         )
     properties = state.properties(spark, path)
-    owner = properties.get(state.TABLE_PROPERTY)
+    owner = properties.get(TABLE_PROPERTY)
     if owner is None:
         left = find_before(properties) is not None and CHANNEL in _names(spark, path)
         if not (drop_columns and left):
@@ -106,7 +111,7 @@ def _may_release(
     # A spec can be edited: the table itself knows who made it.
     if ROWS_PROPERTY not in properties:
         raise made_by_us(name, path)
-    _check_registry(spark, table, name, properties.get(state.REGISTRY_PROPERTY), registry_lost)
+    _check_registry(spark, table, name, properties.get(REGISTRY_PROPERTY), registry_lost)
     return True
 
 
@@ -177,7 +182,7 @@ def check_not_kept(table: Table, name: str, known: str | None, registry_lost: bo
 
 def keeps(url: str, path: str, where: str) -> bool:
     """Return whether the registry that a table names has this very table, and not a copy of it."""
-    check_inside({state.REGISTRY_PROPERTY: url}, where)
+    check_inside({REGISTRY_PROPERTY: url}, where)
     registry = Registry(url)
     return path in known_tables(registry).values()
 
@@ -232,7 +237,7 @@ def _release(
         layout = Layout(put, [*ours, *removed])
     else:
         # Who drops the columns later still finds how the table was partitioned.
-        left = {state.BEFORE_PROPERTY: replace(before, properties={}).text()}
+        left = {BEFORE_PROPERTY: replace(before, properties={}).text()}
         layout = Layout({**put, **left}, [*ours, *removed])
     with commits.our_commit(spark, None, None, {"step": "release"}) as own:
         rows = None

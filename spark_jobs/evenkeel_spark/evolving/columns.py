@@ -19,7 +19,7 @@ from evenkeel.registry.state_view import (
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.evolving.changes import Intent, Kind, TableChange
 from evenkeel_spark.evolving.team_checks import refuse_checked
-from evenkeel_spark.evolving.widening import delta_widens, iceberg_widens, widenings
+from evenkeel_spark.evolving.widening import FormatRules, widenings
 from evenkeel_spark.tables.column_inputs import (
     INPUTS_PROPERTY,
     check_hashes,
@@ -49,6 +49,7 @@ class TableColumns:
     wanted : columns that events make by now
     types : Spark's simple name of the type of each input column
     checked : constraints of the team's own, by a column that they name
+    rules : of the table's format
     """
 
     spec: TableSpec
@@ -59,15 +60,12 @@ class TableColumns:
     properties: Mapping[str, str]
     stored: StructType
     checked: Mapping[str, str]
+    rules: FormatRules
 
     @property
     def where(self) -> str:
         """The table, for errors."""
         return f"{self.name} ({self.spec.state[self.name].path})"
-
-    @property
-    def _format(self) -> str:
-        return "Iceberg" if self.spec.iceberg else "Delta"
 
     @property
     def made(self) -> dict[str, str | None]:
@@ -214,13 +212,12 @@ class TableColumns:
                 f"good, take it out of the spec, and give --drop {self.name}.{now}",
             )
         is_now, will_be = self.stored[now].dataType, self.wanted[column].dataType
-        rule = iceberg_widens if self.spec.iceberg else delta_widens
-        wider = widenings(is_now, will_be, (column,), rule)
+        wider = widenings(is_now, will_be, (column,), self.rules.widens)
         names = f"{is_now.simpleString()}", f"{will_be.simpleString()}"
         if wider is None and not may_keep(is_now, will_be, self._merge(column)):
             raise InputError(
                 f"column {column!r} is {names[0]} in the table, and events make {names[1]} by "
-                f"now: {self._format} cannot widen the one to the other",
+                f"now: {self.rules.format} cannot widen the one to the other",
                 self.where,
                 f"Set the spec or the input back. {_OTHER_NAME}",
             )

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import date
 from functools import partial
+from typing import ClassVar
 
 from delta.tables import DeltaTable
 from pyspark.sql import SparkSession
@@ -17,21 +18,23 @@ from evenkeel_spark.adoption.release import OUR_PROPERTIES
 from evenkeel_spark.adoption.rewrite import Layout, change
 from evenkeel_spark.evolving.changes import Intent
 from evenkeel_spark.evolving.columns import TableColumns
+from evenkeel_spark.evolving.port import NewTable
 from evenkeel_spark.evolving.state_tables import is_half_left
 from evenkeel_spark.evolving.statements import statements
 from evenkeel_spark.evolving.team_checks import checked_columns
+from evenkeel_spark.evolving.widening import DELTA_RULES
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.column_inputs import INPUTS_PROPERTY, check_made_of, inputs_text
 from evenkeel_spark.tables.declared_columns import check_made_from_events
 from evenkeel_spark.tables.delta import commits, constraints, filesystem, state
 from evenkeel_spark.tables.delta.preflight import check_ours, check_slot_count
 from evenkeel_spark.tables.delta.unfinished_table import (
-    MADE_PROPERTY,
     clear_unfinished,
     first_properties,
     guard_new,
 )
 from evenkeel_spark.tables.membership import refuse_missing, table_in_errors
+from evenkeel_spark.tables.table_properties import MADE_PROPERTY, made_properties
 from evenkeel_spark.windows.applied_windows import applied
 from partitioning.errors import FenceError, InputError
 from partitioning.function.function import PartitioningFunction
@@ -44,19 +47,14 @@ class DeltaEvolving:
     spark: SparkSession
     table: Table
 
-    @property
-    def what_goes(self) -> str:
-        """Say what goes from a table that leaves."""
-        return "its constraint and its properties go"
+    what_goes: ClassVar[str] = "its constraint and its properties go"
 
-    def owned(self, name: str) -> dict[str, str]:
-        """Return the properties of a table of the spec, which must be ours."""
+    def check_owned(self, name: str) -> None:
+        """Refuse a table of the spec that is not there, or is not ours."""
         spec = self.table.spec
         if state.table_version(self.spark, spec.state[name].path) < 0:
             refuse_missing(spec, name)
-        found = check_ours(self.spark, spec, name)
-        check_made_from_events(found, table_in_errors(spec, name))
-        return found
+        check_made_from_events(check_ours(self.spark, spec, name), table_in_errors(spec, name))
 
     def properties(self, path: str) -> dict[str, str]:
         """Return the properties of the table at a place; none: there is no table."""
@@ -82,12 +80,9 @@ class DeltaEvolving:
         FenceError : another call is making it, or was killed just now
         """
         spark, path = self.spark, self.table.spec.state[name].path
-        there, wanted = state.table_version(spark, path) >= 0, first_properties(self.table, name)
+        there, wanted = state.table_version(spark, path) >= 0, made_properties(self.table, name)
         found = self.properties(path)
-        # How long versions stay may have changed since.
-        ours = there and all(
-            found.get(key) == value for key, value in wanted.items() if key not in state.RETENTION
-        )
+        ours = there and all(found.get(key) == value for key, value in wanted.items())
         free = ours and (MADE_PROPERTY not in found or is_half_left(self.table, path))
         free = free or not filesystem.occupied(spark, path)
         if not free and not clear_unfinished(spark, path, rows=False, dry_run=True):
@@ -122,7 +117,8 @@ class DeltaEvolving:
         check_ours(spark, spec, name)
         path = spec.state[name].path
         found = state.properties(spark, path), state.schema(spark, path)
-        return TableColumns(spec, name, wanted, types, intent, *found, checked_columns(spark, path))
+        checked = checked_columns(spark, path)
+        return TableColumns(spec, name, wanted, types, intent, *found, checked, DELTA_RULES)
 
     def step(
         self, name: str, look: Callable[[], TableColumns], function: PartitioningFunction
@@ -138,28 +134,21 @@ class DeltaEvolving:
         say(f"{name}: {left[0]}")
         return True
 
-    def create(
-        self,
-        name: str,
-        columns: StructType,
-        types: Mapping[str, str],
-        until: date | None,
-        function: PartitioningFunction,
-    ) -> None:
+    def create(self, new: NewTable, function: PartitioningFunction) -> None:
         """Make a new table, empty, under the current epoch. A second call goes on."""
         spark, table = self.spark, self.table
-        path = table.spec.state[name].path
+        path = table.spec.state[new.name].path
         if state.table_version(spark, path) < 0:
-            end = None if until is None else until.isoformat()
+            end = None if new.until is None else new.until.isoformat()
             clear_unfinished(spark, path, rows=False)
             meta = {"step": "bootstrap", "end": end, "epoch": function.epoch}
             with commits.our_commit(spark, None, None, meta) as own:
-                nullable = StructType([StructField(c.name, c.dataType) for c in columns])
+                nullable = StructType([StructField(c.name, c.dataType) for c in new.columns])
                 made = DeltaTable.createIfNotExists(own).location(path).addColumns(nullable)
-                for key, value in first_properties(table, name, types).items():
+                for key, value in first_properties(table, new.name, new.types).items():
                     made = made.property(key, value)
                 made.partitionedBy(state.CHANNEL).execute()
-        inputs = {INPUTS_PROPERTY: inputs_text(table.spec, name, types)}
+        inputs = {INPUTS_PROPERTY: inputs_text(table.spec, new.name, new.types)}
         if state.properties(spark, path).get(INPUTS_PROPERTY) != inputs[INPUTS_PROPERTY]:
             # A killed call has made it, and a person says that its inputs have other names by now.
             with commits.our_commit(spark, None, None, {"step": "evolve"}) as own:

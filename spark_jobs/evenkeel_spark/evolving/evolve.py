@@ -31,7 +31,7 @@ from evenkeel_spark.evolving.columns import TableColumns
 from evenkeel_spark.evolving.delta_tables import DeltaEvolving
 from evenkeel_spark.evolving.iceberg.tables import IcebergEvolving
 from evenkeel_spark.evolving.joining import check_current, record_members, restore_members
-from evenkeel_spark.evolving.port import EvolvingTables
+from evenkeel_spark.evolving.port import EvolvingTables, NewTable
 from evenkeel_spark.evolving.state_tables import StateTables, find_tables
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.retry import retry_on_conflict
@@ -114,9 +114,8 @@ def evolve(
         while retry_on_conflict(spark, step, name):
             pass
     for name in found.tables.new:
-        make = partial(found.port.create, name, found.wanted[name], found.types)
-        until = found.tables.until
-        retry_on_conflict(spark, partial(make, until, found.function), name)
+        new = NewTable(name, found.wanted[name], found.types, found.tables.until)
+        retry_on_conflict(spark, partial(found.port.create, new, found.function), name)
         say(f"{name}: made, under epoch {found.function.epoch}")
     # Their records name the old folders, and a table of such a name may join elsewhere.
     _let_go(found, {n: g for n, g in found.tables.guarded.items() if n not in found.tables.left})
@@ -150,7 +149,7 @@ def survey(spark: SparkSession, table: Table, intent: Intent) -> Evolution:
     port = IcebergEvolving(spark, table) if spec.iceberg else DeltaEvolving(spark, table)
     function = table.epoch().function
     tables = find_tables(port, table, intent, function)
-    port.check_admits(list(tables.kept), function)
+    port.check_admits(tables.kept, function)
     events = read_events(spark, spec, function)
     check_key(events, spec, function.key)
     made = _wanted(events, spec, function)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from datetime import date
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from pyspark.sql.types import StructType
 
@@ -14,15 +15,32 @@ from evenkeel_spark.evolving.columns import TableColumns
 from partitioning.function.function import PartitioningFunction
 
 
+@dataclass(frozen=True)
+class NewTable:
+    """A state table that joins.
+
+    Parameters
+    ----------
+    name : in the spec
+    columns : that events make
+    types : Spark's simple name of the type of each input column
+    until : day up to which it counts as having all windows, so that the next one follows
+    """
+
+    name: str
+    columns: StructType
+    types: Mapping[str, str]
+    until: date | None
+
+
 class EvolvingTables(Protocol):
     """The state tables of a spec, in one format, as evolve meets them."""
 
-    @property
-    def what_goes(self) -> str:
-        """Say what goes from a table that leaves."""
+    #: The words for all that goes from a table that leaves.
+    what_goes: ClassVar[str]
 
-    def owned(self, name: str) -> dict[str, str]:
-        """Return the properties of a table of the spec, which must be ours."""
+    def check_owned(self, name: str) -> None:
+        """Refuse a table of the spec that is not there, or is not ours."""
 
     def properties(self, path: str) -> dict[str, str]:
         """Return the properties of the table at a place; none: there is no table."""
@@ -55,18 +73,8 @@ class EvolvingTables(Protocol):
         It looks at the table again first, and fails if that has changed since.
         """
 
-    def create(
-        self,
-        name: str,
-        columns: StructType,
-        types: Mapping[str, str],
-        until: date | None,
-        function: PartitioningFunction,
-    ) -> None:
-        """Make a new table, empty, under the current epoch. A second call goes on.
-
-        Its first commit says that all windows up to `until` are in, so that the next one follows.
-        """
+    def create(self, new: NewTable, function: PartitioningFunction) -> None:
+        """Make a new table, empty, under the current epoch. A second call goes on."""
 
     def let_go(self, name: str, gone: Membership) -> bool:
         """Take what is Evenkeel's out of a table that has left, in one commit. Its rows stay.

@@ -17,9 +17,9 @@ from evenkeel.table import Table
 from evenkeel_spark.adoption.release import keeps
 from evenkeel_spark.evolving.changes import Intent, Kind, TableChange
 from evenkeel_spark.evolving.port import EvolvingTables
-from evenkeel_spark.tables.delta.state import REGISTRY_PROPERTY, TABLE_PROPERTY
 from evenkeel_spark.tables.membership import differing, known_tables
 from evenkeel_spark.tables.moving import repair_advice
+from evenkeel_spark.tables.table_properties import REGISTRY_PROPERTY, TABLE_PROPERTY
 from partitioning.errors import FenceError, InputError
 from partitioning.function.function import PartitioningFunction
 
@@ -30,14 +30,14 @@ class StateTables:
 
     Parameters
     ----------
-    kept : properties of those that are there, by name
+    kept : names of those that are there
     new : those that are to join, by name; True: made already
     left : records of those that the registry is to know no more, by name
     guarded : of these, and of those that a killed call has left, the ones whose guard goes
     until : the day up to which the kept ones have all events, if there is a new one
     """
 
-    kept: dict[str, dict[str, str]]
+    kept: list[str]
     new: dict[str, bool]
     left: dict[str, Membership]
     guarded: dict[str, Membership]
@@ -92,7 +92,9 @@ def find_tables(
             )
     unknown, missing = differing(spec, known)
     new = {name: port.joining(name, intent) for name in unknown}
-    kept = {name: port.owned(name) for name in spec.state if name not in new}
+    kept = [name for name in spec.state if name not in new]
+    for name in kept:
+        port.check_owned(name)
     left: dict[str, Membership] = {}
     for name in missing:
         if name not in intent.drops:
@@ -102,7 +104,7 @@ def find_tables(
                 f"Put it back into the spec; or give --drop {name}: {port.what_goes}, its files "
                 "stay",
             )
-        guarded = _is_at_home(port, table, name, known[name], list(kept))
+        guarded = _is_at_home(port, table, name, known[name], kept)
         left[name] = Membership(
             epoch=function.epoch,
             function=function.digest,
@@ -119,7 +121,7 @@ def find_tables(
             )
     begun = _left_before(port, table, known)
     guards = begun | {name: gone for name, gone in left.items() if gone.guarded}
-    until = None if all(new.values()) else _common_end(port, table, list(kept))
+    until = None if all(new.values()) else _common_end(port, table, kept)
     return StateTables(kept, new, left, guards, until)
 
 

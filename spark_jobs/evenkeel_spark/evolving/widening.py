@@ -6,6 +6,7 @@ https://docs.delta.io/delta-type-widening and https://iceberg.apache.org/spec/#s
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from pyspark.sql.types import ArrayType, DataType, DecimalType, StructType
 
@@ -79,3 +80,15 @@ def delta_widens(narrow: DataType, wide: DataType) -> bool:
             return order.index(one) < order.index(other)
         return other == "double" and one != "bigint"
     return (one, other) in _OTHERS
+
+
+@dataclass(frozen=True)
+class FormatRules:
+    """Changes that a format can make to a column, and its name for errors."""
+
+    format: str
+    widens: Rule
+
+
+DELTA_RULES = FormatRules("Delta", delta_widens)
+ICEBERG_RULES = FormatRules("Iceberg", iceberg_widens)

@@ -25,17 +25,17 @@ from evenkeel_spark.iceberg.survey import IcebergSurvey, must_rewrite, survey_ta
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.crash_point import crash_point
 from evenkeel_spark.tables.declared_columns import ROWS_PROPERTY
-from evenkeel_spark.tables.delta.state import (
-    BEFORE_PROPERTY,
-    REGISTRY_PROPERTY,
-    SLOTS_PROPERTY,
-    TABLE_PROPERTY,
-)
 from evenkeel_spark.tables.iceberg.checks import check_registry, iceberg_table
 from evenkeel_spark.tables.iceberg.schema_commit import add_columns
 from evenkeel_spark.tables.iceberg.table import BRANCHES, IcebergTable
 from evenkeel_spark.tables.membership import table_in_errors
 from evenkeel_spark.tables.parallelism import cores
+from evenkeel_spark.tables.table_properties import (
+    BEFORE_PROPERTY,
+    SLOTS_PROPERTY,
+    TABLE_PROPERTY,
+    owner_properties,
+)
 from evenkeel_spark.windows.iceberg.branches import write_by_branch
 from partitioning.errors import FenceError, InputError
 from partitioning.function.function import PartitioningFunction
@@ -159,9 +159,7 @@ def _take(
     crash_point("rewritten")
     one.set_properties(
         {
-            TABLE_PROPERTY: spec.table,
-            SLOTS_PROPERTY: str(function.row_slots),
-            REGISTRY_PROPERTY: table.registry.url,
+            **owner_properties(table, function.row_slots),
             ROWS_PROPERTY: str(spec.state[name].rows),
         }
     )

@@ -14,11 +14,15 @@ from evenkeel_spark.adoption.release import OUR_PROPERTIES, check_not_kept, made
 from evenkeel_spark.iceberg.adopt import UPDATES_WELL
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.crash_point import crash_point
-from evenkeel_spark.tables.delta.state import BEFORE_PROPERTY, REGISTRY_PROPERTY, TABLE_PROPERTY
 from evenkeel_spark.tables.iceberg.checks import check_registry, iceberg_table, our_columns
 from evenkeel_spark.tables.iceberg.table import IcebergTable
 from evenkeel_spark.tables.membership import table_in_errors
 from evenkeel_spark.tables.moving import check_no_run_moves
+from evenkeel_spark.tables.table_properties import (
+    BEFORE_PROPERTY,
+    REGISTRY_PROPERTY,
+    TABLE_PROPERTY,
+)
 from partitioning.errors import InputError
 from partitioning.function.sql import quoted
 

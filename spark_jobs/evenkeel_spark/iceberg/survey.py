@@ -24,11 +24,11 @@ from evenkeel_spark.adoption.survey import content_line, count_rows, evenness_li
 from evenkeel_spark.iceberg.placing import count_misplaced
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.comparable import incomparable
-from evenkeel_spark.tables.delta.state import BEFORE_PROPERTY
 from evenkeel_spark.tables.iceberg.checks import our_columns
 from evenkeel_spark.tables.iceberg.commits import commits_back
 from evenkeel_spark.tables.iceberg.table import MAIN, SLOT_NAME, IcebergTable
 from evenkeel_spark.tables.membership import table_in_errors
+from evenkeel_spark.tables.table_properties import BEFORE_PROPERTY
 from partitioning.errors import EvenkeelError, InputError
 from partitioning.function.function import PartitioningFunction
 

@@ -35,7 +35,6 @@ from evenkeel_spark.runtime.heartbeat import repeating
 from evenkeel_spark.tables.delta import commits, constraints, filesystem, state
 from evenkeel_spark.tables.delta.preflight import check_tables
 from evenkeel_spark.tables.delta.unfinished_table import (
-    MADE_PROPERTY,
     QUIET,
     all_files,
     check_half_made,
@@ -45,6 +44,7 @@ from evenkeel_spark.tables.delta.unfinished_table import (
 )
 from evenkeel_spark.tables.delta.write_session import in_session, own_session
 from evenkeel_spark.tables.spark_errors import CONFLICTS
+from evenkeel_spark.tables.table_properties import MADE_PROPERTY, SLOTS_PROPERTY
 from evenkeel_spark.windows.first_state import check_made, made_from, rows_until
 from evenkeel_spark.windows.iceberg.making import bootstrap_iceberg
 from partitioning.errors import EvenkeelError, FenceError, InputError
@@ -180,9 +180,9 @@ def _there(spark: SparkSession, table: Table, name: str) -> bool:
         say(f"{name}: an earlier bootstrap was broken off while it wrote. Writing the table again")
         return False
     found = state.check_owner(spark, path, spec.table)
-    if found.get(state.SLOTS_PROPERTY) != str(spec.slots):
+    if found.get(SLOTS_PROPERTY) != str(spec.slots):
         raise InputError(
-            f"was made with slots = {found.get(state.SLOTS_PROPERTY)}, the spec says {spec.slots}",
+            f"was made with slots = {found.get(SLOTS_PROPERTY)}, the spec says {spec.slots}",
             path,
             "Set it back, or remove the folder",
         )

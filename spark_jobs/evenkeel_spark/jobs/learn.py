@@ -88,6 +88,9 @@ def learn(
         events = read_events(spark, spec)
         check_key(events, spec, key)
         sketches, window = _window(table, epoch, events, end, relearn, writes)
+    if spec.input.time is not None and len(sketches) < spec.window:
+        # They may be gone, and what was learned of them may have been for other slots.
+        say(f"{spec.window - len(sketches)} of {spec.window} days have no events: left out")
     ahead = forecast(sketches, spec.decay)
     merged = ahead.sketch
     if spec.decay is not None:

@@ -13,7 +13,8 @@ from pyspark.sql import SparkSession
 from evenkeel.registry.epochs import Epoch, Registry
 from evenkeel.registry.files.records import Membership
 from evenkeel.spec.table_spec import TableSpec
-from evenkeel_spark.tables.delta.state import TABLE_PROPERTY, properties, table_version
+from evenkeel_spark.tables.delta.state import properties, table_version
+from evenkeel_spark.tables.table_properties import TABLE_PROPERTY
 from partitioning.errors import InputError
 
 

@@ -20,7 +20,7 @@ from evenkeel_spark.events.reader import (
     without_null_keys,
 )
 from evenkeel_spark.tables.delta import state
-from evenkeel_spark.tables.delta.unfinished_table import MADE_PROPERTY
+from evenkeel_spark.tables.table_properties import MADE_PROPERTY
 from partitioning.errors import DamagedError
 from partitioning.function.canonical import digest
 from partitioning.function.function import PartitioningFunction

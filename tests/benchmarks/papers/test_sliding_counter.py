@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from benchmarks.papers.rivetti.sliding import SlidingLossyCounting
 from partitioning.errors import InputError
 from partitioning.workload.sketches import LossyCounting
-from tests.support.worlds.sketches import batches, epsilons, fed, holds
+from tests.support.planning.sketches import batches, epsilons, fed, holds
 
 
 @given(epsilons, batches, st.integers(1, 12))

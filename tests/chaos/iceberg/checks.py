@@ -5,8 +5,8 @@ from __future__ import annotations
 from pyspark.sql import Row, SparkSession
 
 from evenkeel.registry.epochs import Epoch
-from evenkeel_spark.tables.delta.state import BEFORE_PROPERTY
 from evenkeel_spark.tables.iceberg.table import IcebergTable
+from evenkeel_spark.tables.table_properties import BEFORE_PROPERTY
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.hashing import key_hash, slot_of
 from tests.chaos.iceberg.copies import opened

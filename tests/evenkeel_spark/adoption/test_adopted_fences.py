@@ -20,6 +20,7 @@ from evenkeel_spark.migration.repair import repair
 from evenkeel_spark.migration.roll_back import roll_back
 from evenkeel_spark.plans.approved_plan import approved_migration
 from evenkeel_spark.tables.delta import constraints, state
+from evenkeel_spark.tables.table_properties import TABLE_PROPERTY
 from partitioning.errors import FenceError, InputError, UnderWayError
 from tests.conftest import World
 from tests.support.raw_json import write_json
@@ -133,7 +134,7 @@ def test_a_migration_that_begins_before_the_release_keeps_its_fence(
     with pytest.raises(FenceError, match=f"{name}: state moves"):
         release(spark, team.table, drop_columns=drop)
     assert constraints.our_constraints(spark, path) == {"evenkeel_epoch_0", name}
-    assert state.properties(spark, path)[state.TABLE_PROPERTY] == "trips"
+    assert state.properties(spark, path)[TABLE_PROPERTY] == "trips"
 
 
 def advice(error: pytest.ExceptionInfo[InputError]) -> list[str]:
@@ -194,7 +195,7 @@ def test_a_table_that_lost_its_property_by_hand_gets_it_back(
 ) -> None:
     adopt(spark, team.table)
     path = str(team.folder / "profiles")
-    spark.sql(f"ALTER TABLE delta.`{path}` UNSET TBLPROPERTIES ('{state.TABLE_PROPERTY}')")
+    spark.sql(f"ALTER TABLE delta.`{path}` UNSET TBLPROPERTIES ('{TABLE_PROPERTY}')")
     spark.sql(f"ALTER TABLE delta.`{path}` DROP CONSTRAINT evenkeel_epoch_0")
     with pytest.raises(InputError, match="has lost the properties of Evenkeel") as error:
         repair(spark, team.table)

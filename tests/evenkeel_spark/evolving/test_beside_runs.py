@@ -13,6 +13,7 @@ from evenkeel_spark.evolving.changes import Intent
 from evenkeel_spark.evolving.delta_tables import DeltaEvolving
 from evenkeel_spark.evolving.evolve import evolve
 from evenkeel_spark.evolving.joining import record_members
+from evenkeel_spark.evolving.port import NewTable
 from evenkeel_spark.evolving.state_tables import StateTables
 from evenkeel_spark.migration import migrate as migrate_module
 from evenkeel_spark.plans.approved_plan import Migration, approved_migration
@@ -75,10 +76,9 @@ def test_a_run_that_starts_between_its_looks_moves_nothing_without_a_table_that_
         real(migration)
         evolved = World(ready.folder).with_seen().table
         path = evolved.spec.state["seen"].path
-        columns, types = StructType.fromDDL(DDL), {"at": "timestamp"}
-        port = DeltaEvolving(spark, evolved)
-        port.create("seen", columns, types, day(8), migration.before)
-        tables = StateTables({}, {"seen": False}, {}, {}, day(8))
+        new = NewTable("seen", StructType.fromDDL(DDL), {"at": "timestamp"}, day(8))
+        DeltaEvolving(spark, evolved).create(new, migration.before)
+        tables = StateTables([], {"seen": False}, {}, {}, day(8))
         record_members(evolved, tables, migration.before)
         assert constraints.our_constraints(spark, path) == {"evenkeel_epoch_0"}
 

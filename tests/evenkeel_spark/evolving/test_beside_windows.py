@@ -14,12 +14,12 @@ from evenkeel_spark.jobs.apply_window import apply_window
 from evenkeel_spark.windows import window_merge
 from partitioning.errors import FenceError
 from tests.chaos.home import RUN, dag
-from tests.conftest import SPEC, World
+from tests.conftest import World
+from tests.support.worlds.evolved import COLUMNS
 from tests.support.worlds.windows import day, hooked, rows, split
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-COLUMNS = SPEC["state"]["totals"]["columns"]
 RENAMED = {"flown" if name == "miles" else name: c for name, c in COLUMNS.items()}
 
 

@@ -17,22 +17,11 @@ from evenkeel_spark.tables.delta import state
 from evenkeel_spark.tables.delta.preflight import check_tables
 from partitioning.errors import InputError
 from tests.chaos.home import RIVAL, RUN, dag
-from tests.conftest import SPEC, World
+from tests.conftest import World
+from tests.support.worlds.evolved import COLUMNS, INTENT, OTHERS
 from tests.support.worlds.windows import day, rows, typed, versions
 
 pytestmark = pytest.mark.spark
-
-COLUMNS = SPEC["state"]["totals"]["columns"]
-#: Without `first`, and with another name for `miles`.
-OTHERS = {
-    "trips": {"merge": "count"},
-    "flown": {"merge": "sum", "of": "miles"},
-    "last": {"merge": "max", "of": "at"},
-    "least": {"merge": "min", "of": "miles"},
-    "newest": {"merge": "last", "of": "miles"},
-    "each": {"merge": "set", "of": "miles"},
-}
-INTENT = Intent.of(["totals.miles=flown"], ["totals.first"])
 
 
 def types(spark: SparkSession, world: World) -> dict[str, str]:

@@ -15,11 +15,10 @@ from evenkeel_spark.tables.column_inputs import INPUTS_PROPERTY
 from evenkeel_spark.tables.delta import state
 from partitioning.errors import InputError
 from tests.conftest import SEEN, SPEC, World
+from tests.support.worlds.evolved import COLUMNS
 from tests.support.worlds.windows import day, rows, versions
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
-
-COLUMNS = SPEC["state"]["totals"]["columns"]
 
 
 def made_of(**columns: Any) -> dict[str, Any]:

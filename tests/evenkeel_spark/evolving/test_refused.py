@@ -14,11 +14,11 @@ from evenkeel_spark.evolving.evolve import evolve
 from partitioning.errors import FenceError, InputError
 from tests.chaos.home import RUN, task
 from tests.conftest import SPEC, World
+from tests.support.worlds.evolved import COLUMNS
 from tests.support.worlds.windows import versions
 
 pytestmark = pytest.mark.spark
 
-COLUMNS = SPEC["state"]["totals"]["columns"]
 LESS = {name: c for name, c in COLUMNS.items() if name != "miles"}
 FLOWN = {**LESS, "flown": {"merge": "sum", "of": "miles"}}
 

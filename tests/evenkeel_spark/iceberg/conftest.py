@@ -5,7 +5,6 @@ They need Iceberg's runtime, which there is for Spark 4.1 and not for 4.2.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
@@ -16,12 +15,9 @@ from pyspark.sql import SparkSession
 
 from evenkeel_spark.jobs.bootstrap import bootstrap
 from tests.conftest import SEEN, SPEC, World, some_events
-from tests.support.iceberg.catalogs import CatalogServer, catalog_of, lake_in
+from tests.support.iceberg.catalogs import ANY_KIND, CatalogServer, catalog_of, lake_in
 from tests.support.iceberg.stages import Stages
 from tests.support.iceberg.tables import team_in
-
-#: Kind of the catalog of tests that do not choose one.
-ANY_KIND = os.environ.get("ICEBERG_CATALOG", "hadoop")
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from partitioning.errors import FenceError, InputError
 from tests.conftest import World
 from tests.support.iceberg.fed import NAMES, at, check, crash, day, one
 from tests.support.iceberg.stages import Crash
-from tests.support.iceberg.tables import both, placed, planned
+from tests.support.iceberg.tables import both, placed, planned, rebalanced
 
 pytestmark = pytest.mark.spark
 
@@ -56,9 +56,7 @@ def test_the_rows_go_with_the_files_that_hid_them(
     learned, _ = learn(lake, kept.table, day(8))
     assert set(KEYS) <= set(learned.heavy_names)
     apply_window(lake, kept.table, day(8), day(10))
-    migration = planned(lake, kept, "r1", capacities=(1, 1, 1, 0.3))
-    migrate(lake, migration)
-    verify(lake, migration)
+    rebalanced(lake, kept, "r1", capacities=(1, 1, 1, 0.3))
     # One of the keys is deleted by hand, and both were moved or merged: deletes hide their rows.
     lake.sql("DELETE FROM lake.db.totals WHERE dest = 'D007'")
     assert set(KEYS) <= live_keys(lake, "totals")

@@ -13,7 +13,7 @@ import pytest
 from evenkeel.registry.verdict import PUBLISH, newest_attempt
 from evenkeel_spark.iceberg.adopt import adopt
 from evenkeel_spark.iceberg.release import release
-from evenkeel_spark.tables.delta.state import BEFORE_PROPERTY
+from evenkeel_spark.tables.table_properties import BEFORE_PROPERTY
 from tests.support.iceberg.stages import NAMES, Case, Rows, Stages, crash, reached
 
 pytestmark = pytest.mark.spark

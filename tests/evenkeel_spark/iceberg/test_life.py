@@ -14,8 +14,8 @@ from evenkeel_spark.iceberg.release import release
 from evenkeel_spark.iceberg.repair import repair
 from evenkeel_spark.iceberg.roll_back import roll_back
 from evenkeel_spark.iceberg.verify import verify
-from evenkeel_spark.tables.delta.state import BEFORE_PROPERTY
 from evenkeel_spark.tables.iceberg.table import IcebergTable
+from evenkeel_spark.tables.table_properties import BEFORE_PROPERTY
 from tests.conftest import World
 from tests.support.iceberg.tables import NAMES, both, placed, planned
 

@@ -9,9 +9,7 @@ from pyspark.sql import SparkSession
 
 from evenkeel_spark.iceberg.adopt import adopt
 from evenkeel_spark.iceberg.maintain import steps
-from evenkeel_spark.iceberg.migrate import migrate
 from evenkeel_spark.iceberg.release import release
-from evenkeel_spark.iceberg.verify import verify
 from evenkeel_spark.jobs.apply_window import apply_window
 from evenkeel_spark.jobs.bootstrap import bootstrap
 from evenkeel_spark.jobs.learn import learn
@@ -19,7 +17,7 @@ from evenkeel_spark.tables.iceberg.table import IcebergTable
 from partitioning.errors import InputError
 from tests.conftest import World
 from tests.support.iceberg.fed import one
-from tests.support.iceberg.tables import both, placed, planned
+from tests.support.iceberg.tables import both, placed, rebalanced
 
 pytestmark = pytest.mark.spark
 
@@ -130,9 +128,7 @@ def test_wide_values_are_weighed_and_moved(lake: SparkSession, fed: World) -> No
     # D000 has most events, so its row has the widest set.
     weights = dict(zip(profile.heavy_names, profile.heavy_bytes.tolist(), strict=True))
     assert weights["D000"] == max(weights.values()) > 1.2 * min(weights.values())
-    migration = planned(lake, fed, "r1", capacities=(1, 1, 1, 0.3))
-    migrate(lake, migration)
-    verify(lake, migration)
+    rebalanced(lake, fed, "r1", capacities=(1, 1, 1, 0.3))
     assert fed.table.epoch().number == 1
 
 

@@ -28,7 +28,7 @@ from evenkeel_spark.tables.iceberg.table import IcebergTable
 from partitioning.errors import DamagedError, FenceError, InputError
 from tests.conftest import World
 from tests.support.iceberg.stages import NAMES, Stages, meanwhile
-from tests.support.iceberg.tables import both, placed, planned
+from tests.support.iceberg.tables import both, placed, planned, rebalanced
 
 pytestmark = pytest.mark.spark
 
@@ -127,9 +127,7 @@ def test_a_run_with_a_claim_and_a_lost_file_is_given_up_when_asked(
         # Its job is cleared, and has the verdict to publish.
         with pytest.raises(FenceError, match="its plan was withdrawn"):
             verify(lake, migration)
-    again = planned(lake, team, "r2", capacities=(1, 1, 1, 0.3))
-    migrate(lake, again)
-    verify(lake, again)
+    rebalanced(lake, team, "r2", capacities=(1, 1, 1, 0.3))
     assert team.table.epoch().number == 1 and both(lake) == before and placed(lake, team)
 
 
@@ -184,9 +182,7 @@ def test_a_run_with_a_torn_file_has_ended_once_the_tables_are_in_order(
     assert repair(lake, team.table) == ["orders", "profiles"]
     assert both(lake) == before and placed(lake, team)
     assert not may_move(registry, "r1", 0)
-    again = planned(lake, team, "r2", capacities=(1, 1, 1, 0.3))
-    migrate(lake, again)
-    verify(lake, again)
+    rebalanced(lake, team, "r2", capacities=(1, 1, 1, 0.3))
     assert team.table.epoch().number == 1 and placed(lake, team)
 
 
@@ -262,9 +258,7 @@ def test_the_moves_of_the_last_turn_count(
 
 def test_a_snapshot_of_a_new_registry_has_the_newest_rows(lake: SparkSession, team: World) -> None:
     adopt(lake, team.table)
-    migration = planned(lake, team, "r1", capacities=(1, 1, 1, 0.3))
-    migrate(lake, migration)
-    verify(lake, migration)
+    rebalanced(lake, team, "r1", capacities=(1, 1, 1, 0.3))
     release(lake, team.table)
     moved = team.respec(registry="another")
     adopt(lake, moved.table)

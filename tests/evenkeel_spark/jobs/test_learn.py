@@ -247,6 +247,13 @@ def test_without_time_the_whole_input_is_learned_every_time(spark, ready: World)
         learn(spark, ready.table, date(2013, 1, 8))
 
 
+def test_days_without_events_are_counted(spark, ready: World, capsys):
+    learn(spark, ready.table, date(2013, 1, 17))
+    assert "2 of 7 days have no events: left out" in capsys.readouterr().out
+    learn(spark, ready.table, date(2013, 1, 15))
+    assert "no events" not in capsys.readouterr().out
+
+
 def test_main_leaves_profile_and_what_was_weighed(spark, ready: World, capsys):
     assert (
         job.main(["--spec", ready.spec_path, "--run", "scheduled__2013-01-08T00:00:00+00:00"]) == 0

@@ -16,6 +16,7 @@ from evenkeel_spark.migration import fence
 from evenkeel_spark.migration.migrate import migrate
 from evenkeel_spark.plans.approved_plan import approved_migration
 from evenkeel_spark.tables.delta import commits, state
+from evenkeel_spark.tables.table_properties import BEFORE_PROPERTY
 from partitioning.errors import DamagedError, FenceError
 from tests.support.placed import (
     Placed,
@@ -58,7 +59,7 @@ def test_maintenance_since_the_plan_is_ordinary(spark: SparkSession, home: Place
 def test_the_note_of_maintain_is_ordinary(spark: SparkSession, home: Placed) -> None:
     migration = planned(spark, home)
     with commits.our_commit(spark, None, None, {"step": "maintain"}) as own:
-        changed = f"'{state.BEFORE_PROPERTY}' = '{{}}', '{state.RETENTION[1]}' = 'interval 9 days'"
+        changed = f"'{BEFORE_PROPERTY}' = '{{}}', '{state.RETENTION[1]}' = 'interval 9 days'"
         own.sql(f"ALTER TABLE {state.sql_name(home.path())} SET TBLPROPERTIES ({changed})")
     migrate(spark, migration)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from partitioning.errors import InputError
 from partitioning.workload.profile import merge, sums_by
 from partitioning.workload.sketches import LossyCounting, SpaceSaving
-from tests.support.worlds.sketches import batches, epsilons, fed, holds
+from tests.support.planning.sketches import batches, epsilons, fed, holds
 
 KINDS = [SpaceSaving, LossyCounting]
 

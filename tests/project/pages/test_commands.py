@@ -37,7 +37,6 @@ NOT_USED = ("airflow standalone", "")
 BY_HAND = {
     "bench": "hours: it makes the figures of docs/benchmarks",
     "lint": "a part of `make test`",
-    "model": "hours: test_protocol_model explores a part",
     "papers": "hours: it makes the figures of docs/papers",
     "papers-quick": "an hour: the tests of benchmarks/papers make a part",
     "reference": "test_reference holds the pages against the code",

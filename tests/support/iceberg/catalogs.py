@@ -25,6 +25,8 @@ from pyspark.sql import SparkSession
 from tests.support.wheel import ROOT
 
 KINDS = ("hadoop", "jdbc", "rest")
+#: Kind of the catalog of tests that do not choose one.
+ANY_KIND = os.environ.get("ICEBERG_CATALOG", "hadoop")
 JARS = ROOT / ".jars" / "iceberg-rest"
 PAGE = ROOT / "docs" / "how-to" / "formats" / "iceberg-catalogs.md"
 #: The server's address on that page.

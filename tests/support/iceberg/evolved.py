@@ -8,21 +8,8 @@ from typing import Any
 import pandas as pd
 from pyspark.sql import SparkSession
 
-from evenkeel_spark.evolving.changes import Intent
-from tests.conftest import SEEN, SPEC, World
+from tests.conftest import SEEN, World
 from tests.support.iceberg.fed import NAMES, one
-
-COLUMNS = SPEC["state"]["totals"]["columns"]
-#: Without `first`, with another name for `miles`, and with columns that are new.
-OTHERS = {
-    "trips": {"merge": "count"},
-    "flown": {"merge": "sum", "of": "miles"},
-    "last": {"merge": "max", "of": "at"},
-    "least": {"merge": "min", "of": "miles"},
-    "newest": {"merge": "last", "of": "miles"},
-    "each": {"merge": "set", "of": "miles"},
-}
-INTENT = Intent.of(["totals.miles=flown"], ["totals.first"])
 
 
 def with_columns(world: World, columns: dict[str, Any], **more: Any) -> World:

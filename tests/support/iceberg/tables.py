@@ -13,6 +13,8 @@ from pyspark.sql import functions as F
 
 from evenkeel.pipeline import steps
 from evenkeel.spec.run_params import Params
+from evenkeel_spark.iceberg.migrate import migrate
+from evenkeel_spark.iceberg.verify import verify
 from evenkeel_spark.jobs import learn
 from evenkeel_spark.plans.approved_plan import Migration, approved_migration
 from tests.conftest import SPEC, World
@@ -74,3 +76,11 @@ def planned(spark: SparkSession, team: World, name: str, **params: Any) -> Migra
     digest = steps.plan(team.spec_path, name, asked)
     steps.validate_plan(team.spec_path, name)
     return approved_migration(team.table, name, digest)
+
+
+def rebalanced(spark: SparkSession, team: World, name: str, **params: Any) -> Migration:
+    """Learn, plan, move all rows of the plan, and publish its epoch."""
+    migration = planned(spark, team, name, **params)
+    migrate(spark, migration)
+    verify(spark, migration)
+    return migration

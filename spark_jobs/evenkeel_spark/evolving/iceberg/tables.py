@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
+from typing import ClassVar
 
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
@@ -19,19 +20,21 @@ from evenkeel.table import Table
 from evenkeel_spark.adoption.release import OUR_PROPERTIES
 from evenkeel_spark.evolving.changes import Intent, TableChange
 from evenkeel_spark.evolving.columns import TableColumns
+from evenkeel_spark.evolving.port import NewTable
 from evenkeel_spark.evolving.state_tables import is_half_left
+from evenkeel_spark.evolving.widening import ICEBERG_RULES
 from evenkeel_spark.iceberg.placing import name_column, place, slot_name
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.crash_point import crash_point
 from evenkeel_spark.tables.column_inputs import INPUTS_PROPERTY, check_made_of
-from evenkeel_spark.tables.delta.unfinished_table import MADE_PROPERTY
 from evenkeel_spark.tables.iceberg.checks import check_adopted, check_slot_column, iceberg_table
 from evenkeel_spark.tables.iceberg.commits import PLACED
 from evenkeel_spark.tables.iceberg.schema_commit import SchemaCommit, as_kept, columns_in_use
 from evenkeel_spark.tables.iceberg.table import IcebergTable
 from evenkeel_spark.tables.membership import table_in_errors
 from evenkeel_spark.tables.schema_edits import DropColumn
-from evenkeel_spark.windows.iceberg.making import FIRST, create_table, properties_of_new
+from evenkeel_spark.tables.table_properties import MADE_PROPERTY, made_properties
+from evenkeel_spark.windows.iceberg.making import FIRST, create_table
 from evenkeel_spark.windows.iceberg.snapshots import IcebergWindows
 from partitioning.errors import FenceError, InputError
 from partitioning.function.function import PartitioningFunction
@@ -44,14 +47,11 @@ class IcebergEvolving:
     spark: SparkSession
     table: Table
 
-    @property
-    def what_goes(self) -> str:
-        """Say what goes from a table that leaves."""
-        return "its properties go"
+    what_goes: ClassVar[str] = "its properties go"
 
-    def owned(self, name: str) -> dict[str, str]:
-        """Return the properties of a table of the spec, which must be ours."""
-        return check_adopted(self.table.spec, name, self._now(name))
+    def check_owned(self, name: str) -> None:
+        """Refuse a table of the spec that is not there, or is not ours."""
+        check_adopted(self.table.spec, name, self._now(name))
 
     def properties(self, path: str) -> dict[str, str]:
         """Return the properties of the table of a name; none: there is no table."""
@@ -78,7 +78,7 @@ class IcebergEvolving:
         spec, where = self.table.spec, table_in_errors(self.table.spec, name)
         if not IcebergTable(self.spark, spec.state[name].path).exists():
             return False
-        found, wanted = self._now(name).properties(), properties_of_new(self.table, name)
+        found, wanted = self._now(name).properties(), made_properties(self.table, name)
         ours = all(found.get(n) == value for n, value in wanted.items())
         if not ours or (
             MADE_PROPERTY in found and not is_half_left(self.table, spec.state[name].path)
@@ -110,7 +110,7 @@ class IcebergEvolving:
         """Read the columns of a table as they are now."""
         spec, one = self.table.spec, self._now(name)
         found = check_adopted(spec, name, one), one.schema()
-        columns = TableColumns(spec, name, wanted, types, intent, *found, {})
+        columns = TableColumns(spec, name, wanted, types, intent, *found, {}, ICEBERG_RULES)
         _refuse_in_use(one, columns.changes(), columns.where)
         return columns
 
@@ -137,22 +137,15 @@ class IcebergEvolving:
             say(f"{name}: {change.kind.value} {change.column}")
         return bool(made)
 
-    def create(
-        self,
-        name: str,
-        columns: StructType,
-        types: Mapping[str, str],
-        until: date | None,
-        function: PartitioningFunction,
-    ) -> None:
+    def create(self, new: NewTable, function: PartitioningFunction) -> None:
         """Make a new table, empty, under the current epoch. A second call goes on."""
-        spec = self.table.spec
+        spec, name = self.table.spec, new.name
         one = IcebergTable(self.spark, spec.state[name].path)
-        properties = properties_of_new(self.table, name, types)
+        properties = made_properties(self.table, name, new.types)
         if not one.exists():
             # Not `epoch`: that is said by commits which lead to one.
-            said = {"step": "bootstrap", "end": until or "", PLACED: function.digest}
-            none = self.spark.createDataFrame([], columns)
+            said = {"step": "bootstrap", "end": new.until or "", PLACED: function.digest}
+            none = self.spark.createDataFrame([], new.columns)
             named = none.withColumnRenamed(SLOT, slot_column(function.epoch))
             create_table(one, named, {**FIRST, **properties}, said)
             crash_point("created")

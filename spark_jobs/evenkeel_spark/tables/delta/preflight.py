@@ -14,8 +14,6 @@ from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.tables.column_inputs import check_made_of
 from evenkeel_spark.tables.declared_columns import ROWS_PROPERTY, check_columns
 from evenkeel_spark.tables.delta.state import (
-    SLOTS_PROPERTY,
-    TABLE_PROPERTY,
     VECTORS_PROPERTY,
     check_comparable,
     check_owner,
@@ -32,6 +30,7 @@ from evenkeel_spark.tables.membership import (
     owning_spec,
     refuse_missing,
 )
+from evenkeel_spark.tables.table_properties import SLOTS_PROPERTY, TABLE_PROPERTY
 from partitioning.errors import InputError
 
 

@@ -22,15 +22,10 @@ from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.tables.comparable import incomparable
 from evenkeel_spark.tables.delta.filesystem import check_answers, occupied
 from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
+from evenkeel_spark.tables.table_properties import BEFORE_PROPERTY, TABLE_PROPERTY
 from partitioning.errors import DamagedError, InputError
 from partitioning.function.sql import quoted, string_sql
 
-#: Table property with the name of the spec.
-TABLE_PROPERTY = "evenkeel.table"
-#: Table property with the registry at the time when the table was made. It may have moved since.
-REGISTRY_PROPERTY = "evenkeel.registry"
-#: Table property with the number of slots that rows know, which never changes.
-SLOTS_PROPERTY = "evenkeel.slots"
 #: Delta's property for deletion vectors. Without them, an UPDATE of few rows rewrites whole files.
 VECTORS_PROPERTY = "delta.enableDeletionVectors"
 #: Delta's property for how long the log is kept: `keep` of the spec, or longer if files are kept
@@ -39,8 +34,6 @@ LOG_RETENTION = "delta.logRetentionDuration"
 #: Delta's property for how long removed files, and so versions, are kept: `keep` of the spec.
 FILE_RETENTION = "delta.deletedFileRetentionDuration"
 RETENTION = (LOG_RETENTION, FILE_RETENTION)
-#: Table property with the properties and columns that a table had before its adoption, as JSON.
-BEFORE_PROPERTY = "evenkeel.before"
 #: Delta's note of the SQL of a generated column, in the column's metadata.
 _GENERATED = "delta.generationExpression"
 #: Properties that the job maintain changes.

@@ -10,17 +10,13 @@ from contextlib import AbstractContextManager, contextmanager
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from evenkeel.registry.state_view import COLUMNS_PROPERTY
 from evenkeel.table import Table
-from evenkeel_spark.tables.column_inputs import INPUTS_PROPERTY, inputs_text
-from evenkeel_spark.tables.declared_columns import declared
 from evenkeel_spark.tables.delta import commits, constraints, filesystem, state
 from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
+from evenkeel_spark.tables.table_properties import REGISTRY_PROPERTY, made_properties
 from partitioning.errors import DamagedError, FenceError
 from partitioning.function.function import PartitioningFunction
 
-#: Table property with the digest of a bootstrap's input. Another bootstrap must not complete it.
-MADE_PROPERTY = "evenkeel.bootstrap"
 #: Seconds without a write after which an unfinished write counts as broken off. Lower: another
 #: call that is about to commit may lose its files.
 QUIET = 600
@@ -28,31 +24,11 @@ QUIET = 600
 _GONE = ("FileNotFound", "FILE_NOT_EXIST", "FILE_NOT_FOUND")
 
 
-def first_properties(
-    table: Table, name: str, types: Mapping[str, str] | None = None
-) -> dict[str, str]:
-    """Return the properties with which a state table is made.
-
-    Parameters
-    ----------
-    table : its spec and registry
-    name : of the state table, in the spec
-    types : Spark's simple name of the type of each input column; None: leave out the property
-        that depends on them
-    """
-    spec = table.spec
-    slots = table.epoch().function.row_slots if table.registry.numbers() else spec.slots
-    inputs = {} if types is None else {INPUTS_PROPERTY: inputs_text(spec, name, types)}
-    return {
-        **inputs,
-        state.VECTORS_PROPERTY: "true",
-        # The log's must not be shorter than the files': time travel reads both.
-        **dict.fromkeys(state.RETENTION, f"interval {spec.keep} days"),
-        state.TABLE_PROPERTY: spec.table,
-        state.SLOTS_PROPERTY: str(slots),
-        state.REGISTRY_PROPERTY: table.registry.url,
-        COLUMNS_PROPERTY: declared(spec.state[name]),
-    }
+def first_properties(table: Table, name: str, types: Mapping[str, str]) -> dict[str, str]:
+    """Return the properties with which a Delta table is made: see `made_properties`."""
+    # The log's must not be shorter than the files': time travel reads both.
+    kept = dict.fromkeys(state.RETENTION, f"interval {table.spec.keep} days")
+    return {state.VECTORS_PROPERTY: "true", **kept, **made_properties(table, name, types)}
 
 
 def guard_new(
@@ -198,7 +174,7 @@ def check_half_made(
         wrong = "a bootstrap of another registry made it"
     else:
         return
-    made_by = found.get(state.REGISTRY_PROPERTY)
+    made_by = found.get(REGISTRY_PROPERTY)
     raise DamagedError(
         f"is in use: {wrong}, and no epoch is published in {table.registry.url}",
         f"{name} ({path})",

@@ -19,14 +19,10 @@ from evenkeel_spark.tables.declared_columns import (
     check_columns,
     check_made_from_events,
 )
-from evenkeel_spark.tables.delta.state import (
-    REGISTRY_PROPERTY,
-    SLOTS_PROPERTY,
-    TABLE_PROPERTY,
-)
 from evenkeel_spark.tables.iceberg.table import ADDED, SLOT_NAME, IcebergTable
 from evenkeel_spark.tables.membership import check_members, known_tables, table_in_errors
 from evenkeel_spark.tables.moving import repair_advice
+from evenkeel_spark.tables.table_properties import REGISTRY_PROPERTY, SLOTS_PROPERTY, TABLE_PROPERTY
 from partitioning.errors import InputError, UnderWayError
 from partitioning.function.function import PartitioningFunction
 

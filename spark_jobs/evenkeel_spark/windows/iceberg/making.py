@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from evenkeel.registry.epochs import TableVersion
-from evenkeel.registry.state_view import COLUMNS_PROPERTY, slot_column
+from evenkeel.registry.state_view import slot_column
 from evenkeel.spec.parts import CHANNEL, SLOT
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel.table import Table
@@ -17,20 +17,18 @@ from evenkeel_spark.events.aggregate import exact, of_table
 from evenkeel_spark.events.reader import read_events, reading, typed_key
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.crash_point import crash_point
-from evenkeel_spark.tables.column_inputs import INPUTS_PROPERTY, inputs_text
-from evenkeel_spark.tables.declared_columns import declared
-from evenkeel_spark.tables.delta.state import (
-    REGISTRY_PROPERTY,
-    SLOTS_PROPERTY,
-    TABLE_PROPERTY,
-)
-from evenkeel_spark.tables.delta.unfinished_table import MADE_PROPERTY
 from evenkeel_spark.tables.delta.write_session import in_session
 from evenkeel_spark.tables.iceberg.checks import adopted_tables, check_registry
 from evenkeel_spark.tables.iceberg.commits import PLACED, SUMMARY, commits_back
 from evenkeel_spark.tables.iceberg.table import IcebergTable
 from evenkeel_spark.tables.membership import table_in_errors
 from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
+from evenkeel_spark.tables.table_properties import (
+    MADE_PROPERTY,
+    SLOTS_PROPERTY,
+    TABLE_PROPERTY,
+    made_properties,
+)
 from evenkeel_spark.windows.first_state import check_made, made_from, rows_until
 from evenkeel_spark.windows.iceberg.merging import MERGES_WELL
 from partitioning.errors import DamagedError, InputError
@@ -71,8 +69,8 @@ def bootstrap_iceberg(spark: SparkSession, table: Table, end: date | None) -> bo
             table.registry.store.check_exclusive()
             for name in missing:
                 say(f"{name}: writing")
-                properties = properties_of_new(table, name, dict(events.dtypes))
-                properties = {**FIRST, **properties, MADE_PROPERTY: made}
+                ours = made_properties(table, name, dict(events.dtypes))
+                properties = {**FIRST, **ours, MADE_PROPERTY: made}
                 said = {"step": "bootstrap", "end": end or "", PLACED: function.digest}
                 written = of_table(rows, spec, name).withColumnRenamed(SLOT, slot_column(0))
                 with reading(spec), exact(spec.input.path):
@@ -124,26 +122,6 @@ def _check_unused(spec: TableSpec, name: str, one: IcebergTable) -> None:
             table_in_errors(spec, name),
             "Correct `registry` in the spec, or bring the registry back from its backup",
         )
-
-
-def properties_of_new(
-    table: Table, name: str, types: Mapping[str, str] | None = None
-) -> dict[str, str]:
-    """Return the properties with which an Iceberg table is made, beside `FIRST`.
-
-    Parameters and result are as for `first_properties` of Delta tables.
-    """
-    spec = table.spec
-    # A table that joins has the slots that rows of the others know.
-    slots = table.epoch().function.row_slots if table.registry.numbers() else spec.slots
-    inputs = {} if types is None else {INPUTS_PROPERTY: inputs_text(spec, name, types)}
-    return {
-        **inputs,
-        TABLE_PROPERTY: spec.table,
-        SLOTS_PROPERTY: str(slots),
-        REGISTRY_PROPERTY: table.registry.url,
-        COLUMNS_PROPERTY: declared(spec.state[name]),
-    }
 
 
 def create_table(

@@ -19,18 +19,11 @@ from evenkeel_spark.windows.iceberg.snapshots import known_placed
 from partitioning.errors import FenceError, InputError
 from tests.conftest import World
 from tests.support.iceberg.catalogs import lake_in
-from tests.support.iceberg.evolved import (
-    COLUMNS,
-    INTENT,
-    OTHERS,
-    check_totals,
-    heads,
-    totals,
-    with_columns,
-)
+from tests.support.iceberg.evolved import check_totals, heads, totals, with_columns
 from tests.support.iceberg.fed import at, crash, day, one
 from tests.support.iceberg.stages import Crash, meanwhile
 from tests.support.iceberg.tables import planned
+from tests.support.worlds.evolved import COLUMNS, INTENT, OTHERS
 
 pytestmark = pytest.mark.spark
 

@@ -7,22 +7,14 @@ from pyspark.sql import SparkSession
 
 from evenkeel_spark.evolving.changes import Intent, Kind
 from evenkeel_spark.evolving.evolve import evolve
-from evenkeel_spark.iceberg.migrate import migrate
-from evenkeel_spark.iceberg.verify import verify
 from evenkeel_spark.jobs.apply_window import apply_window
 from partitioning.errors import InputError
 from tests.conftest import World
 from tests.support.iceberg.catalogs import KINDS
-from tests.support.iceberg.evolved import (
-    INTENT,
-    OTHERS,
-    check_totals,
-    heads,
-    totals,
-    with_columns,
-)
+from tests.support.iceberg.evolved import check_totals, heads, totals, with_columns
 from tests.support.iceberg.fed import day, one
-from tests.support.iceberg.tables import planned
+from tests.support.iceberg.tables import rebalanced
+from tests.support.worlds.evolved import INTENT, OTHERS
 
 pytestmark = pytest.mark.spark
 
@@ -54,9 +46,7 @@ def test_columns_change_while_windows_and_epochs_go_on(lake: SparkSession, kept:
 
     apply_window(lake, kept.table, day(8), day(9))
     check_totals(lake, kept, day(8), day(9))
-    migration = planned(lake, kept, "r1", capacities=(1, 1, 1, 0.3))
-    migrate(lake, migration)
-    verify(lake, migration)
+    rebalanced(lake, kept, "r1", capacities=(1, 1, 1, 0.3))
 
     # The input gets a wider type, and values that need it.
     events = kept.events
@@ -78,9 +68,7 @@ def test_columns_change_while_windows_and_epochs_go_on(lake: SparkSession, kept:
     apply_window(lake, kept.table, day(9), day(11))
     check_totals(lake, kept, day(8), day(11))
     assert totals(lake)["least"].max() > 2**33
-    migration = planned(lake, kept, "r2", capacities=(0.3, 1, 1, 1))
-    migrate(lake, migration)
-    verify(lake, migration)
+    rebalanced(lake, kept, "r2", capacities=(0.3, 1, 1, 1))
     check_totals(lake, kept, day(8), day(11))
 
     shown = kept.table.state("totals", 1, lake).toPandas().set_index("dest")

@@ -15,6 +15,7 @@ from evenkeel_spark.evolving.changes import Intent, Kind
 from evenkeel_spark.evolving.evolve import evolve
 from evenkeel_spark.evolving.iceberg.tables import IcebergEvolving
 from evenkeel_spark.evolving.joining import record_members
+from evenkeel_spark.evolving.port import NewTable
 from evenkeel_spark.evolving.state_tables import StateTables
 from evenkeel_spark.iceberg import migrate as module
 from evenkeel_spark.iceberg.migrate import migrate
@@ -28,10 +29,11 @@ from evenkeel_spark.tables.membership import known_tables
 from partitioning.errors import FenceError, InputError
 from tests.conftest import SEEN, World
 from tests.support.iceberg.catalogs import lake_in
-from tests.support.iceberg.evolved import COLUMNS, heads, with_columns
+from tests.support.iceberg.evolved import heads, with_columns
 from tests.support.iceberg.fed import at, crash, day, one
 from tests.support.iceberg.stages import Crash, meanwhile
-from tests.support.iceberg.tables import planned
+from tests.support.iceberg.tables import planned, rebalanced
+from tests.support.worlds.evolved import COLUMNS
 
 pytestmark = pytest.mark.spark
 
@@ -50,9 +52,7 @@ def latest(world: World, first: str, until: str) -> dict[str, pd.Timestamp]:
 
 
 def move(lake: SparkSession, world: World, run: str, first: float = 1) -> None:
-    migration = planned(lake, world, run, capacities=(first, 1, 1, 0.3))
-    migrate(lake, migration)
-    verify(lake, migration)
+    rebalanced(lake, world, run, capacities=(first, 1, 1, 0.3))
 
 
 def test_a_table_joins_and_leaves_while_windows_and_epochs_go_on(
@@ -190,8 +190,8 @@ def test_a_run_that_starts_between_its_looks_moves_nothing_without_a_table_that_
         table = with_columns(kept, COLUMNS, newest=NEW).table
         columns = StructType.fromDDL("channel int, slot int, dest string, latest timestamp")
         port = IcebergEvolving(lake, table)
-        port.create("newest", columns, {"at": "timestamp"}, day(8), given.before)
-        record_members(table, StateTables({}, {"newest": False}, {}, {}, day(8)), given.before)
+        port.create(NewTable("newest", columns, {"at": "timestamp"}, day(8)), given.before)
+        record_members(table, StateTables([], {"newest": False}, {}, {}, day(8)), given.before)
 
     before = heads(lake)
     with (

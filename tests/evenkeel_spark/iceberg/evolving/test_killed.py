@@ -16,10 +16,11 @@ from evenkeel_spark.tables.membership import known_tables
 from partitioning.errors import EvenkeelError
 from tests.conftest import SEEN, World
 from tests.support.iceberg.catalogs import lake_in
-from tests.support.iceberg.evolved import OTHERS, check_totals, with_columns
+from tests.support.iceberg.evolved import check_totals, with_columns
 from tests.support.iceberg.fed import day, one
 from tests.support.iceberg.stages import Case, Stages, crash, reached
 from tests.support.iceberg.tables import planned
+from tests.support.worlds.evolved import OTHERS
 
 pytestmark = pytest.mark.spark
 

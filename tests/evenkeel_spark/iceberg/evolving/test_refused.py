@@ -13,8 +13,9 @@ from evenkeel_spark.evolving.evolve import evolve
 from evenkeel_spark.jobs.apply_window import apply_window
 from partitioning.errors import InputError
 from tests.conftest import World
-from tests.support.iceberg.evolved import COLUMNS, heads, totals, with_columns
+from tests.support.iceberg.evolved import heads, totals, with_columns
 from tests.support.iceberg.fed import day, one
+from tests.support.worlds.evolved import COLUMNS
 
 pytestmark = pytest.mark.spark
 

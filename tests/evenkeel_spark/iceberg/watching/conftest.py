@@ -8,8 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from evenkeel_spark.jobs.bootstrap import bootstrap
-from tests.evenkeel_spark.iceberg.conftest import ANY_KIND
-from tests.support.iceberg.catalogs import catalog_of, lake_in
+from tests.support.iceberg.catalogs import ANY_KIND, catalog_of, lake_in
 from tests.support.iceberg.stages import Stages
 from tests.support.iceberg.watched import FIRST_ENDS, MADE, ONE, SECOND_DAY, Watched
 

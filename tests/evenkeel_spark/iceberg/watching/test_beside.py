@@ -15,7 +15,7 @@ from evenkeel_spark.watching.micro_batch import measure_batch
 from evenkeel_spark.watching.streaming import carry_out
 from partitioning.errors import FenceError
 from tests.support.iceberg.stages import Crash, Stages, at_each, crash_at, meanwhile
-from tests.support.iceberg.tables import planned
+from tests.support.iceberg.tables import planned, rebalanced
 from tests.support.iceberg.watched import (
     FIRST_ENDS,
     ONE,
@@ -40,9 +40,7 @@ def second_day(lake: SparkSession, live: Watched) -> None:
 
 def rebalance(lake: SparkSession, live: Watched) -> None:
     """A whole run of another DAG."""
-    migration = planned(lake, live, "r1", capacities=[1, 1, 1, 0.3])
-    migrate(lake, migration)
-    verify(lake, migration)
+    rebalanced(lake, live, "r1", capacities=[1, 1, 1, 0.3])
 
 
 @pytest.mark.parametrize("point", ["branched", "written"])

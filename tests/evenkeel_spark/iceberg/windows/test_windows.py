@@ -20,7 +20,7 @@ from tests.conftest import World
 from tests.support.iceberg.catalogs import KINDS, lake_in
 from tests.support.iceberg.fed import NAMES, at, check, crash, day, one
 from tests.support.iceberg.stages import Crash
-from tests.support.iceberg.tables import planned
+from tests.support.iceberg.tables import planned, rebalanced
 
 pytestmark = pytest.mark.spark
 
@@ -58,9 +58,7 @@ def test_a_name_that_sql_quotes_serves_as_any_other(
     file.write_text(yaml.safe_dump(spec, sort_keys=False))
     bootstrap(lake, fed.table, day(8))
     apply_window(lake, fed.table, day(8), day(10))
-    migration = planned(lake, fed, "r1", capacities=(1, 1, 1, 0.3))
-    migrate(lake, migration)
-    verify(lake, migration)
+    rebalanced(lake, fed, "r1", capacities=(1, 1, 1, 0.3))
     shown = fed.table.state("totals", spark=lake).toPandas()
     assert shown["trips"].sum() == (fed.events["at"] < "2013-01-10").sum()
 

@@ -23,8 +23,8 @@ from partitioning.streams.zipf_stream import (
 )
 from partitioning.workload.metrics import channel_loads, channel_sums
 from partitioning.workload.profile import Profile, profile_of_keys
+from tests.support.planning.problems import by_hand, problems
 from tests.support.reached import must_reach, reach
-from tests.support.worlds.problems import by_hand, problems
 
 
 @must_reach("the aim is within the budget", "a plan is within the budget")

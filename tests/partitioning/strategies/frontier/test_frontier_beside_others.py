@@ -38,8 +38,8 @@ from partitioning.streams.zipf_stream import (
 )
 from partitioning.workload.metrics import channel_loads, imbalance
 from partitioning.workload.profile import profile_of_keys
+from tests.support.planning.problems import Instance, problems
 from tests.support.reached import must_reach, reach
-from tests.support.worlds.problems import Instance, problems
 
 DATA = Path(__file__).resolve().parents[5] / "shared" / "data"
 

@@ -24,8 +24,8 @@ from partitioning.streams.zipf_stream import (
 from partitioning.workload.bounds import floor, least_bytes
 from partitioning.workload.metrics import imbalance
 from partitioning.workload.profile import Floats, profile_of_keys
+from tests.support.planning.problems import SLOTS, Instance, by_hand, problems
 from tests.support.reached import must_reach, reach
-from tests.support.worlds.problems import SLOTS, Instance, by_hand, problems
 
 
 @settings(deadline=None, max_examples=80)

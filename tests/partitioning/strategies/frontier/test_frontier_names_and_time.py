@@ -24,7 +24,7 @@ from partitioning.streams.zipf_stream import (
 )
 from partitioning.workload.metrics import channel_loads, imbalance
 from partitioning.workload.profile import Profile, profile_of_keys
-from tests.support.worlds.problems import SLOTS, by_hand, problems
+from tests.support.planning.problems import SLOTS, by_hand, problems
 
 
 @given(problems(same_channels=True))

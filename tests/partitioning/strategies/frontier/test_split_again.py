@@ -14,9 +14,9 @@ from partitioning.strategies.hashing import uniform
 from partitioning.streams.zipf_stream import KEY, hashed_keys, zipf, zipf_profile
 from partitioning.workload.metrics import moved_shares
 from partitioning.workload.profile import profile_of_keys
+from tests.support.planning.problems import Instance, problems
 from tests.support.planning.reached import reached
 from tests.support.reached import must_reach, reach
-from tests.support.worlds.problems import Instance, problems
 
 
 def moved(problem: Instance, before, after) -> float:

@@ -24,9 +24,9 @@ from partitioning.streams.zipf_stream import KEY, hashed_keys, zipf, zipf_profil
 from partitioning.workload.bounds import least_copies
 from partitioning.workload.metrics import imbalance, moved_shares
 from partitioning.workload.profile import profile_of_keys
+from tests.support.planning.problems import problems
 from tests.support.planning.reached import reached
 from tests.support.reached import must_reach, reach
-from tests.support.worlds.problems import problems
 
 
 @must_reach("whole keys reach the aim")
