@@ -33,7 +33,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.papers.gedik_2014.gedik_words import error, ratio
-from partitioning.function.function import numbered_channels
+from partitioning.function.channels import numbered_channels
 from partitioning.strategies import STRATEGIES
 from partitioning.streams.zipf_stream import KEY, PRESETS, keys_of_window
 from partitioning.workload.metrics import channel_loads, moved_shares

@@ -24,7 +24,7 @@ import numpy as np
 
 from benchmarks.papers.gedik_2014.gedik_words import error
 from benchmarks.papers.guo_zhou import OPTIONS, histograms
-from partitioning.function.function import numbered_channels
+from partitioning.function.channels import numbered_channels
 from partitioning.strategies import STRATEGIES
 from partitioning.workload.metrics import channel_loads, moved_shares
 from partitioning.workload.profile import Floats, Profile

@@ -32,7 +32,8 @@ from evenkeel.backtest.runners import placed
 from evenkeel.backtest.scoring import expected_profile, learn_window, sketch_of
 from evenkeel.backtest.windows import Series, salted
 from evenkeel.spec.table_spec import TableSpec
-from partitioning.function.function import DEFAULT_SLOTS, PartitioningFunction, numbered_channels
+from partitioning.function.channels import numbered_channels
+from partitioning.function.function import DEFAULT_SLOTS, PartitioningFunction
 from partitioning.planning.aims import aim_for
 from partitioning.planning.decide import Policy, decide
 from partitioning.strategies.frontier.strategy import frontier

@@ -17,7 +17,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from partitioning.function.function import PartitioningFunction, numbered_channels
+from partitioning.function.channels import numbered_channels
+from partitioning.function.function import PartitioningFunction
 from partitioning.strategies.frontier.strategy import frontier
 from partitioning.streams.zipf_stream import KEY, zipf
 from partitioning.workload.bounds import least_bytes

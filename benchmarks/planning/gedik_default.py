@@ -15,7 +15,8 @@ import time
 
 import numpy as np
 
-from partitioning.function.function import PartitioningFunction, numbered_channels
+from partitioning.function.channels import numbered_channels
+from partitioning.function.function import PartitioningFunction
 from partitioning.planning.plan import make_plan
 from partitioning.strategies import STRATEGIES
 from partitioning.strategies.published.gedik.resources import delta

@@ -31,12 +31,8 @@ from evenkeel.backtest.arguments import parse_channels
 from evenkeel.backtest.runners import placed
 from evenkeel.backtest.scoring import learn_window
 from evenkeel.backtest.windows import Series, Window, salted
-from partitioning.function.function import (
-    DEFAULT_SLOTS,
-    Channel,
-    PartitioningFunction,
-    numbered_channels,
-)
+from partitioning.function.channels import Channel, numbered_channels
+from partitioning.function.function import DEFAULT_SLOTS, PartitioningFunction
 from partitioning.strategies import STRATEGIES, WHOLE
 from partitioning.workload.metrics import channel_loads, imbalance, moved_shares
 from partitioning.workload.profile import Floats

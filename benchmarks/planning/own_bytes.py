@@ -20,7 +20,8 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from partitioning.function.function import Channel, PartitioningFunction, numbered_channels
+from partitioning.function.channels import Channel, numbered_channels
+from partitioning.function.function import PartitioningFunction
 from partitioning.moves.moves import moves_between
 from partitioning.strategies import SPLITTING, STRATEGIES, WHOLE
 from partitioning.strategies.frontier.strategy import frontier

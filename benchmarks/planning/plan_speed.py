@@ -11,7 +11,7 @@ import time
 
 import numpy as np
 
-from partitioning.function.function import numbered_channels
+from partitioning.function.channels import numbered_channels
 from partitioning.planning.aims import aim_for
 from partitioning.planning.decide import Policy, decide
 from partitioning.planning.plan import Plan, make_plan

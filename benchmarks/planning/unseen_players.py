@@ -16,7 +16,8 @@ from evenkeel.backtest.runners import placed
 from evenkeel.backtest.scoring import backtest, expected_profile, learn_window, sketch_of
 from evenkeel.backtest.windows import Series
 from evenkeel.spec.table_spec import TableSpec
-from partitioning.function.function import DEFAULT_SLOTS, numbered_channels
+from partitioning.function.channels import numbered_channels
+from partitioning.function.function import DEFAULT_SLOTS
 from partitioning.function.hashing import Hashes
 from partitioning.planning.aims import aim_for
 from partitioning.planning.decide import Policy, decide

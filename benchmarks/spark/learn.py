@@ -23,7 +23,7 @@ from evenkeel_spark.events.heavy_hitters import COUNTED
 from evenkeel_spark.jobs.generate import zipf_rows
 from evenkeel_spark.runtime.session import session
 from evenkeel_spark.runtime.task_metrics import job_group, stages
-from partitioning.function.function import KeyColumn
+from partitioning.function.hashing import KeyColumn
 from partitioning.workload.profile import HEAVY_SHARE
 
 

@@ -34,7 +34,9 @@ from evenkeel_spark.plans.approved_plan import Migration, approved_migration
 from evenkeel_spark.runtime.session import session
 from evenkeel_spark.tables.delta import constraints, state
 from evenkeel_spark.tables.table_properties import SLOTS_PROPERTY, TABLE_PROPERTY
-from partitioning.function.function import KeyColumn, PartitioningFunction, numbered_channels
+from partitioning.function.channels import numbered_channels
+from partitioning.function.function import PartitioningFunction
+from partitioning.function.hashing import KeyColumn
 from partitioning.function.sql import channel_sql, slot_sql
 from partitioning.planning.plan import plan_for
 from partitioning.workload.profile import Profile

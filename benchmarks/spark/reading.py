@@ -25,13 +25,9 @@ from evenkeel_spark.jobs.apply_window import window_state
 from evenkeel_spark.jobs.generate import zipf_rows
 from evenkeel_spark.runtime.session import session
 from evenkeel_spark.tables.delta.state import CHANNEL, SLOT
-from partitioning.function.function import (
-    KeyColumn,
-    PartitioningFunction,
-    numbered_channels,
-    successor,
-)
-from partitioning.function.hashing import key_hash
+from partitioning.function.channels import numbered_channels
+from partitioning.function.function import PartitioningFunction, successor
+from partitioning.function.hashing import KeyColumn, key_hash
 
 CHANNELS, SLOTS = 8, 4096
 KEY = (KeyColumn("key", "bigint"),)

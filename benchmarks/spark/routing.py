@@ -21,13 +21,9 @@ from benchmarks.spark.pairs import compare
 from evenkeel.registry.epochs import Epoch
 from evenkeel_spark.jobs.generate import zipf_rows
 from evenkeel_spark.runtime.session import session
-from partitioning.function.function import (
-    KeyColumn,
-    PartitioningFunction,
-    numbered_channels,
-    successor,
-)
-from partitioning.function.hashing import key_hash
+from partitioning.function.channels import numbered_channels
+from partitioning.function.function import PartitioningFunction, successor
+from partitioning.function.hashing import KeyColumn, key_hash
 
 CHANNELS, SLOTS = 10, 4096
 

@@ -10,7 +10,8 @@ import numpy as np
 
 from evenkeel.backtest.windows import Series, Window
 from partitioning.errors import InputError
-from partitioning.function.function import Channel, PartitioningFunction
+from partitioning.function.channels import Channel
+from partitioning.function.function import PartitioningFunction
 from partitioning.function.hashing import Hashes, key_hash
 from partitioning.strategies import ROUTERS, STRATEGIES
 from partitioning.workload.metrics import imbalance, moved_shares

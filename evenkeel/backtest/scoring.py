@@ -24,7 +24,8 @@ import numpy as np
 from evenkeel.backtest.runners import run_strategy
 from evenkeel.backtest.windows import Series, Window, salted
 from partitioning.errors import InputError
-from partitioning.function.function import DEFAULT_SLOTS, PartitioningFunction, numbered_channels
+from partitioning.function.channels import numbered_channels
+from partitioning.function.function import DEFAULT_SLOTS, PartitioningFunction
 from partitioning.function.hashing import Hashes
 from partitioning.planning.aims import aim_for
 from partitioning.strategies.options import check_options

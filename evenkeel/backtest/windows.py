@@ -21,8 +21,7 @@ from evenkeel.backtest.inputs import (
     weights,
 )
 from partitioning.errors import InputError
-from partitioning.function.function import KeyColumn
-from partitioning.function.hashing import Hashes, key_hash
+from partitioning.function.hashing import Hashes, KeyColumn, key_hash
 from partitioning.workload.profile import Floats
 
 #: Microseconds.

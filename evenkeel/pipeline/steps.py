@@ -27,7 +27,7 @@ from evenkeel.spec.table_spec import TableSpec
 from evenkeel.watch.mitigation import plan_mitigation
 from evenkeel.watch.state_file import read as read_watch
 from partitioning.errors import FenceError, InputError
-from partitioning.function.function import KeyColumn
+from partitioning.function.hashing import KeyColumn
 from partitioning.planning.decide import Decision
 from partitioning.planning.plan import Plan
 from partitioning.workload.profile import Profile

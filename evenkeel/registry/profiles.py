@@ -10,7 +10,7 @@ from evenkeel.registry.epochs import Registry
 from evenkeel.registry.files.run_files import KeptFiles
 from evenkeel.registry.store import RESTORE
 from partitioning.errors import DamagedError, InputError
-from partitioning.function.function import KeyColumn
+from partitioning.function.hashing import KeyColumn
 from partitioning.planning.plan import Plan
 from partitioning.workload.profile import Profile
 

@@ -11,7 +11,7 @@ from evenkeel.registry.files.run_files import RunFiles
 from evenkeel.spec.run_params import Params
 from evenkeel.spec.table_spec import TableSpec
 from partitioning.errors import InputError
-from partitioning.function.function import Channel
+from partitioning.function.channels import Channel
 
 
 def channels_for(

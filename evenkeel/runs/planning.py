@@ -12,7 +12,9 @@ from evenkeel.runs.timings import pace, seconds_per_load
 from evenkeel.spec.run_params import Params
 from evenkeel.spec.table_spec import TableSpec
 from partitioning.errors import InputError
-from partitioning.function.function import Channel, KeyColumn, PartitioningFunction
+from partitioning.function.channels import Channel
+from partitioning.function.function import PartitioningFunction
+from partitioning.function.hashing import KeyColumn
 from partitioning.planning.aims import aim_by_chance, aim_for
 from partitioning.planning.decide import Decision, Policy
 from partitioning.planning.decide import decide as decide_on

@@ -24,7 +24,8 @@ from evenkeel.spec.parts import (
 )
 from evenkeel.spec.schedules import check_looks, check_schedule
 from partitioning.errors import InputError
-from partitioning.function.function import DEFAULT_SLOTS, Channel, check_channels, numbered_channels
+from partitioning.function.channels import Channel, check_channels, numbered_channels
+from partitioning.function.function import DEFAULT_SLOTS
 from partitioning.strategies import PRODUCTION
 from partitioning.strategies.options import check_options, production_problem
 

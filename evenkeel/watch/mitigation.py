@@ -16,7 +16,8 @@ from evenkeel.registry.files.run_files import RunFiles
 from evenkeel.runs.record import read_run
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel.watch.state import STRATEGY, speeds
-from partitioning.function.function import MIN_SHARE, KeyColumn, PartitioningFunction, successor
+from partitioning.function.function import MIN_SHARE, PartitioningFunction, successor
+from partitioning.function.hashing import KeyColumn
 from partitioning.planning.plan import Plan, plan_for
 from partitioning.watch.controller import Controller
 from partitioning.watch.mitigation import Limits, Weights

@@ -16,11 +16,8 @@ import numpy.typing as npt
 
 from partitioning.errors import FAULT, DamagedError, InputError, without_advice
 from partitioning.function.canonical import digest
-from partitioning.function.channels import Channel as Channel
-from partitioning.function.channels import check_channels as check_channels
-from partitioning.function.channels import numbered_channels as numbered_channels
-from partitioning.function.hashing import Hashes, key_hash, slot_of
-from partitioning.function.hashing import KeyColumn as KeyColumn
+from partitioning.function.channels import Channel, check_channels
+from partitioning.function.hashing import Hashes, KeyColumn, key_hash, slot_of
 from partitioning.function.split import Split
 
 Channels = npt.NDArray[np.int32]

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from partitioning.errors import FAULT, InputError
-from partitioning.function.function import KeyColumn, PartitioningFunction
-from partitioning.function.hashing import Hashes, slot_of
+from partitioning.function.function import PartitioningFunction
+from partitioning.function.hashing import Hashes, KeyColumn, slot_of
 from partitioning.function.split import CHANNEL_BITS, PARTS_OF_A_KEY
 
 #: Names of our constraints begin so.

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from partitioning.function.function import KeyColumn, PartitioningFunction
-from partitioning.function.hashing import Hashes, slot_of
+from partitioning.function.function import PartitioningFunction
+from partitioning.function.hashing import Hashes, KeyColumn, slot_of
 from partitioning.function.sql import among_sql, channel_sql, hash_sql, quoted
 from partitioning.workload.metrics import placements
 

@@ -8,7 +8,8 @@ from typing import NamedTuple, overload
 
 import numpy as np
 
-from partitioning.function.function import PartitioningFunction, numbered_channels
+from partitioning.function.channels import numbered_channels
+from partitioning.function.function import PartitioningFunction
 from partitioning.function.split import Split
 from partitioning.moves.moves import Move
 from partitioning.moves.safe_order import safe_order

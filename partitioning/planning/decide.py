@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from partitioning.function.function import Channel, PartitioningFunction
+from partitioning.function.channels import Channel
+from partitioning.function.function import PartitioningFunction
 from partitioning.moves.moves import moves_between
 from partitioning.moves.partial_rows import shared_keys
 from partitioning.planning.aims import MIN_GAIN, most_by_chance, open_channels

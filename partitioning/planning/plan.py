@@ -17,7 +17,9 @@ import numpy as np
 
 from partitioning.errors import DamagedError, InputError, without_advice
 from partitioning.function.canonical import canonical_json
-from partitioning.function.function import Channel, KeyColumn, PartitioningFunction
+from partitioning.function.channels import Channel
+from partitioning.function.function import PartitioningFunction
+from partitioning.function.hashing import KeyColumn
 from partitioning.moves.moves import Move, moves_between
 from partitioning.moves.partial_rows import shared_keys
 from partitioning.planning.split_curve import shared_curve

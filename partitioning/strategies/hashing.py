@@ -10,13 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from partitioning.errors import InputError
-from partitioning.function.function import (
-    Channel,
-    KeyColumn,
-    PartitioningFunction,
-    check_channels,
-    successor,
-)
+from partitioning.function.channels import Channel, check_channels
+from partitioning.function.function import PartitioningFunction, successor
+from partitioning.function.hashing import KeyColumn
 from partitioning.workload.profile import Floats, Profile
 
 #: Points of a channel of the first channel's capacity on the ring (Gedik, section 5.5).

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from partitioning.errors import InputError
-from partitioning.function.function import Channel, check_channels
+from partitioning.function.channels import Channel, check_channels
 from partitioning.function.hashing import Hashes, key_hash
 from partitioning.workload.profile import Floats, sums_by
 

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from partitioning.errors import InputError
-from partitioning.function.function import DEFAULT_SLOTS, KeyColumn
-from partitioning.function.hashing import Hashes, key_hash
+from partitioning.function.function import DEFAULT_SLOTS
+from partitioning.function.hashing import Hashes, KeyColumn, key_hash
 from partitioning.streams.alias_table import HEAD_RANKS, Alias, Ints, alias, tail_ranks, zipf_head
 from partitioning.workload.profile import Floats, Profile, profile_of_keys
 

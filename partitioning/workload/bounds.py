@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from partitioning.function.function import Channel
+from partitioning.function.channels import Channel
 from partitioning.workload.profile import Floats, Profile
 
 #: Loads that differ by this part are equal.

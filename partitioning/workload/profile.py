@@ -15,8 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from partitioning.errors import FAULT, DamagedError, InputError, without_advice
-from partitioning.function.function import KeyColumn
-from partitioning.function.hashing import Hashes, slot_of
+from partitioning.function.hashing import Hashes, KeyColumn, slot_of
 from partitioning.workload.npz import make_read_only, pack, unpack
 
 Floats = npt.NDArray[np.float64]

@@ -17,7 +17,7 @@ from setup.docs.reference.markdown import sources
 
 #: Functions around a value in a message, which do not name it.
 _AROUND = {"join", "sorted", "len", "str", "map", "strip", "isoformat", "items", "format"}
-_AROUND |= {"max", "min", "without_advice", "repr", "list", "sum", "next", "quoted"}
+_AROUND |= {"first_line", "max", "min", "without_advice", "repr", "list", "sum", "next", "quoted"}
 
 
 @dataclass(frozen=True)

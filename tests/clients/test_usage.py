@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from partitioning.function.canonical import canonical_json
-from partitioning.function.function import KeyColumn
-from partitioning.function.hashing import key_hash
+from partitioning.function.hashing import KeyColumn, key_hash
 from tests.clients.programs import CLIENTS, need, of_epoch
 from tests.clients.vectors import functions
 from tests.support.wheel import ROOT

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from partitioning.function.canonical import canonical_json
-from partitioning.function.function import KeyColumn, PartitioningFunction, numbered_channels
-from partitioning.function.hashing import key_hash
+from partitioning.function.channels import numbered_channels
+from partitioning.function.function import PartitioningFunction
+from partitioning.function.hashing import KeyColumn, key_hash
 from tests.clients.programs import copied, need
 
 #: A program in each language, around statements; it prints one line for each value.

@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 
 from partitioning.function.canonical import canonical_json
-from partitioning.function.function import Channel, KeyColumn, PartitioningFunction
-from partitioning.function.hashing import key_hash, slot_of
+from partitioning.function.channels import Channel
+from partitioning.function.function import PartitioningFunction
+from partitioning.function.hashing import KeyColumn, key_hash, slot_of
 from partitioning.function.split import Split
 
 FILE = Path(__file__).parents[2] / "clients" / "vectors.txt"

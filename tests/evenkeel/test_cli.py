@@ -12,8 +12,9 @@ import yaml
 
 import evenkeel as package
 from evenkeel.registry.epochs import Registry, TableVersion
-from partitioning.function.function import KeyColumn, PartitioningFunction, numbered_channels
-from partitioning.function.hashing import key_hash
+from partitioning.function.channels import numbered_channels
+from partitioning.function.function import PartitioningFunction
+from partitioning.function.hashing import KeyColumn, key_hash
 from partitioning.function.split import Split
 from partitioning.function.sql import channel_sql, slot_sql
 

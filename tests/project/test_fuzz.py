@@ -27,7 +27,8 @@ from evenkeel.watch import state_file
 from evenkeel.watch.state import PendingDecision, WatchState
 from partitioning.errors import DamagedError, EvenkeelError, InputError
 from partitioning.function.canonical import digest
-from partitioning.function.function import KeyColumn, numbered_channels
+from partitioning.function.channels import numbered_channels
+from partitioning.function.hashing import KeyColumn
 from partitioning.planning.plan import Plan, make_plan
 from partitioning.strategies.hashing import consistent
 from partitioning.strategies.skew import Threshold

@@ -21,7 +21,9 @@ import evenkeel
 from evenkeel.extras import install_command
 from evenkeel.registry.epochs import Registry, TableVersion
 from partitioning.errors import MissingExtraError, SetupError
-from partitioning.function.function import KeyColumn, PartitioningFunction, numbered_channels
+from partitioning.function.channels import numbered_channels
+from partitioning.function.function import PartitioningFunction
+from partitioning.function.hashing import KeyColumn
 from tests.matrix.cells import CELLS
 from tests.support.wheel import ROOT, Venv, build_wheel, resolve
 
@@ -110,12 +112,8 @@ def test_the_console_reads_a_registry(bare: Venv, tmp_path: Path) -> None:
         "channels": 3,
     }
     (tmp_path / "trips.yaml").write_text(yaml.safe_dump(spec))
-    function = PartitioningFunction(
-        (KeyColumn("dest", "string"),),
-        numbered_channels(3),
-        np.arange(64) % 3,
-        strategy="uniform",
-    )
+    key, channels, slots = (KeyColumn("dest", "string"),), numbered_channels(3), np.arange(64) % 3
+    function = PartitioningFunction(key, channels, slots, strategy="uniform")
     Registry(str(tmp_path / "registry")).publish(function, {"trips": TableVersion("state", 1)})
     ask = {"EVENKEEL_TABLES": str(tmp_path)}
     assert "uniform" in said(bare.run("evenkeel", "epochs", "trips", **ask))

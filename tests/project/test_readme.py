@@ -11,7 +11,9 @@ import pytest
 
 from evenkeel.registry.epochs import Registry, TableVersion
 from evenkeel.spec.loading import load_spec
-from partitioning.function.function import KeyColumn, PartitioningFunction, numbered_channels
+from partitioning.function.channels import numbered_channels
+from partitioning.function.function import PartitioningFunction
+from partitioning.function.hashing import KeyColumn
 from partitioning.planning.plan import make_plan
 from partitioning.workload.profile import profile_of_keys
 from tests.support.docs.readme import ROOT, TEXT, block, shell

@@ -25,8 +25,9 @@ from evenkeel_spark.migration.roll_back import roll_back
 from evenkeel_spark.plans.approved_plan import Migration, approved_migration
 from evenkeel_spark.tables.delta import commits, constraints, state
 from evenkeel_spark.tables.table_properties import SLOTS_PROPERTY, TABLE_PROPERTY
-from partitioning.function.function import KeyColumn, PartitioningFunction, numbered_channels
-from partitioning.function.hashing import key_hash
+from partitioning.function.channels import numbered_channels
+from partitioning.function.function import PartitioningFunction
+from partitioning.function.hashing import KeyColumn, key_hash
 from partitioning.function.sql import channel_sql, slot_sql
 from partitioning.planning.plan import Plan, plan_for
 from partitioning.workload.profile import Profile, profile_of_keys

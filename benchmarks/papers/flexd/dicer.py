@@ -25,7 +25,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from partitioning.function.function import Channel, PartitioningFunction
+from partitioning.function.channels import Channel
+from partitioning.function.function import PartitioningFunction
 from partitioning.strategies.frontier.strategy import frontier
 from partitioning.streams.zipf_stream import KEY
 from partitioning.workload.bounds import least_bytes

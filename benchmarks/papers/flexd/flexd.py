@@ -26,7 +26,8 @@ import numpy as np
 
 from evenkeel.backtest.scoring import backtest
 from evenkeel.backtest.windows import Series, Window
-from partitioning.function.function import PartitioningFunction, numbered_channels
+from partitioning.function.channels import numbered_channels
+from partitioning.function.function import PartitioningFunction
 from partitioning.strategies import STRATEGIES
 from partitioning.strategies.frontier.strategy import frontier
 from partitioning.streams.zipf_stream import KEY, hashed_keys, zipf, zipf_profile

@@ -18,13 +18,9 @@ from pyspark.sql import functions as F
 from evenkeel.registry.epochs import Epoch
 from evenkeel_spark.jobs.generate import zipf_rows
 from evenkeel_spark.runtime.task_metrics import TaskWork, job_group, stages
-from partitioning.function.function import (
-    DEFAULT_SLOTS,
-    KeyColumn,
-    PartitioningFunction,
-    numbered_channels,
-)
-from partitioning.function.hashing import key_hash
+from partitioning.function.channels import numbered_channels
+from partitioning.function.function import DEFAULT_SLOTS, PartitioningFunction
+from partitioning.function.hashing import KeyColumn, key_hash
 from partitioning.strategies import STRATEGIES
 from partitioning.streams.zipf_stream import KEY
 from partitioning.workload.metrics import imbalance

@@ -29,7 +29,8 @@ import numpy as np
 
 from benchmarks.papers.gedik_2014.domain import domain
 from benchmarks.papers.gedik_2014.gedik_words import PUBLISHED, Rows, error, told
-from partitioning.function.function import PartitioningFunction, numbered_channels
+from partitioning.function.channels import numbered_channels
+from partitioning.function.function import PartitioningFunction
 from partitioning.strategies import STRATEGIES
 from partitioning.strategies.published.gedik.resources import delta
 from partitioning.strategies.published.gedik.task import UTILITIES

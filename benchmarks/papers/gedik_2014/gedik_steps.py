@@ -18,7 +18,8 @@ import numpy as np
 from benchmarks.papers.gedik_2014.domain import domain
 from benchmarks.papers.gedik_2014.gedik import ALPHA, SLOTS, TRACKING, Setting, grow
 from benchmarks.papers.gedik_2014.gedik_words import error
-from partitioning.function.function import PartitioningFunction, numbered_channels
+from partitioning.function.channels import numbered_channels
+from partitioning.function.function import PartitioningFunction
 from partitioning.strategies import STRATEGIES
 from partitioning.strategies.published.gedik.resources import delta
 from partitioning.streams.zipf_stream import zipf

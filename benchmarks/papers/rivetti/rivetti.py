@@ -21,7 +21,8 @@ import numpy as np
 
 from evenkeel.backtest.runners import placed
 from evenkeel.backtest.windows import Window
-from partitioning.function.function import DEFAULT_SLOTS, numbered_channels
+from partitioning.function.channels import numbered_channels
+from partitioning.function.function import DEFAULT_SLOTS
 from partitioning.function.hashing import slot_of
 from partitioning.strategies import ROUTERS, STRATEGIES
 from partitioning.streams.zipf_stream import KEY, hashed_keys, zipf

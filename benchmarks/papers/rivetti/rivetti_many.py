@@ -28,12 +28,8 @@ import numpy as np
 from benchmarks.papers.rivetti.rivetti import ITEMS, MEASURED, learned, rivetti_lambda, streams
 from evenkeel.backtest.runners import placed
 from evenkeel.backtest.windows import Window
-from partitioning.function.function import (
-    DEFAULT_SLOTS,
-    PartitioningFunction,
-    numbered_channels,
-    successor,
-)
+from partitioning.function.channels import numbered_channels
+from partitioning.function.function import DEFAULT_SLOTS, PartitioningFunction, successor
 from partitioning.function.hashing import slot_of
 from partitioning.strategies import STRATEGIES
 from partitioning.strategies.published.dkg import draw_hash, schedule, two_universal

@@ -13,7 +13,7 @@ from pydantic import ConfigDict, Field, PlainSerializer, field_validator
 
 from evenkeel.registry.files.stored_file import FileModel
 from partitioning.errors import InputError
-from partitioning.function.function import KeyColumn
+from partitioning.function.hashing import KeyColumn
 
 #: A time with its zone, written as Python's `isoformat` writes it.
 Moment = Annotated[datetime, PlainSerializer(datetime.isoformat)]

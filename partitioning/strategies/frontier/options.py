@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from partitioning.errors import InputError
-from partitioning.function.function import Channel, KeyColumn
-from partitioning.function.hashing import Hashes, key_hash
+from partitioning.function.channels import Channel
+from partitioning.function.hashing import Hashes, KeyColumn, key_hash
 from partitioning.function.key_text import BETWEEN, key_columns
 
 #: Default of the option `worth`, in channels' mean state for each partial row that is spared. A

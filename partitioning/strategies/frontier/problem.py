@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from partitioning.errors import InputError
-from partitioning.function.function import Channel, PartitioningFunction, check_channels
+from partitioning.function.channels import Channel, check_channels
+from partitioning.function.function import PartitioningFunction
 from partitioning.strategies.frontier.assignment import Assignment, Ints, evacuate
 from partitioning.strategies.frontier.local_search import Step, descend
 from partitioning.strategies.frontier.multi_resource import even_out_resources

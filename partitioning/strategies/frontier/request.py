@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from partitioning.function.function import Channel, PartitioningFunction, check_channels, successor
+from partitioning.function.channels import Channel, check_channels
+from partitioning.function.function import PartitioningFunction, successor
 from partitioning.moves.moves import moves_between
 from partitioning.strategies.frontier.assignment import Ints, gathered
 from partitioning.strategies.frontier.options import FrontierOptions, named_keys

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from partitioning.errors import InputError
-from partitioning.function.function import Channel, PartitioningFunction
+from partitioning.function.channels import Channel
+from partitioning.function.function import PartitioningFunction
 from partitioning.strategies.frontier.local_search import SHARE_TOLERANCE
 from partitioning.strategies.frontier.options import WORTH, FrontierOptions
 from partitioning.strategies.frontier.request import Request

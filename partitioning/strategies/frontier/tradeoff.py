@@ -11,7 +11,8 @@ from typing import TypeVar
 import numpy as np
 
 from partitioning.errors import InputError
-from partitioning.function.function import Channel, PartitioningFunction
+from partitioning.function.channels import Channel
+from partitioning.function.function import PartitioningFunction
 from partitioning.strategies.frontier.assignment import Ints
 from partitioning.strategies.frontier.cheapest_shedding import cheaper_shedding, packed
 from partitioning.strategies.frontier.local_search import SHARE_TOLERANCE

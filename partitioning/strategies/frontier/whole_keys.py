@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from partitioning.function.function import Channel, PartitioningFunction
+from partitioning.function.channels import Channel
+from partitioning.function.function import PartitioningFunction
 from partitioning.function.hashing import Hashes
 from partitioning.strategies.frontier.assignment import Ints
 from partitioning.strategies.frontier.options import FrontierOptions

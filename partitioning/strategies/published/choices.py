@@ -17,7 +17,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from partitioning.function.function import Channel, PartitioningFunction, check_channels, successor
+from partitioning.function.channels import Channel, check_channels
+from partitioning.function.function import PartitioningFunction, successor
 from partitioning.function.hashing import Hashes
 from partitioning.strategies.hashing import check_slots
 from partitioning.strategies.water_filling import BATCH, Ints, Router, candidates, settled_loads

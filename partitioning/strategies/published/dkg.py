@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from partitioning.errors import IN_RANGE, InputError
-from partitioning.function.function import Channel, PartitioningFunction, check_channels, successor
+from partitioning.function.channels import Channel, check_channels
+from partitioning.function.function import PartitioningFunction, successor
 from partitioning.strategies.hashing import check_slots
 from partitioning.strategies.water_filling import settled_loads
 from partitioning.workload.profile import Floats, Profile, sums_by

@@ -17,7 +17,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from partitioning.errors import IN_RANGE, InputError
-from partitioning.function.function import Channel, PartitioningFunction, check_channels, successor
+from partitioning.function.channels import Channel, check_channels
+from partitioning.function.function import PartitioningFunction, successor
 from partitioning.function.hashing import slot_of
 from partitioning.strategies.hashing import check_slots, in_turn
 from partitioning.strategies.water_filling import Ints, pour, settled_loads

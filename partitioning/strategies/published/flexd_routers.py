@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from partitioning.function.function import DEFAULT_SLOTS, Channel
+from partitioning.function.channels import Channel
+from partitioning.function.function import DEFAULT_SLOTS
 from partitioning.function.hashing import Hashes, slot_of
 from partitioning.strategies.hashing import in_turn
 from partitioning.strategies.published.flexd import (

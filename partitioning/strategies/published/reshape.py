@@ -17,7 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from partitioning.errors import IN_RANGE, InputError
-from partitioning.function.function import Channel, PartitioningFunction, check_channels, successor
+from partitioning.function.channels import Channel, check_channels
+from partitioning.function.function import PartitioningFunction, successor
 from partitioning.strategies.frontier.assignment import Ints, evacuate
 from partitioning.strategies.hashing import check_slots, in_turn
 from partitioning.strategies.skew import skewed_pairs

@@ -20,7 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from partitioning.errors import IN_RANGE, InputError
-from partitioning.function.function import Channel, PartitioningFunction, check_channels, successor
+from partitioning.function.channels import Channel, check_channels
+from partitioning.function.function import PartitioningFunction, successor
 from partitioning.strategies.hashing import check_slots, in_turn
 from partitioning.strategies.published.covariance import split_by_covariance
 from partitioning.strategies.published.dkg import PRIME, Ints, draw_hash, two_universal

@@ -18,7 +18,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from partitioning.errors import IN_RANGE, InputError
-from partitioning.function.function import Channel, PartitioningFunction, check_channels, successor
+from partitioning.function.channels import Channel, check_channels
+from partitioning.function.function import PartitioningFunction, successor
 from partitioning.strategies.hashing import check_slots
 from partitioning.strategies.published.reshape import Placed, first_placement
 from partitioning.workload.profile import Floats, Profile

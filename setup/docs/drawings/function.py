@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from partitioning.function.function import KeyColumn, PartitioningFunction, numbered_channels
-from partitioning.function.hashing import key_hash, slot_of
+from partitioning.function.channels import numbered_channels
+from partitioning.function.function import PartitioningFunction
+from partitioning.function.hashing import KeyColumn, key_hash, slot_of
 from setup.docs.drawings.canvas import Canvas
 
 KEYS = ("lamp", "teapot", "kettle", "mug", "plate", "vase", "spoon")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from partitioning.function.function import numbered_channels
+from partitioning.function.channels import numbered_channels
 from partitioning.moves.moves import moves_between
 from partitioning.strategies.frontier.strategy import frontier
 from partitioning.strategies.hashing import consistent

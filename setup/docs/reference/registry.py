@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 from evenkeel.registry.files import run_files as files
 from evenkeel.registry.files.folder import Folder
 from evenkeel.registry.files.stored_file import FileModel, FileOf, StoredFile
-from partitioning.function.function import KeyColumn
+from partitioning.function.hashing import KeyColumn
 from partitioning.workload.profile import Profile, Sketch, profile_of_keys
 from setup.docs.reference.markdown import code, comment, fields, page, summary, table
 from setup.docs.reference.schemas import type_of

@@ -29,7 +29,7 @@ from evenkeel_spark.tables.delta import commits, constraints, state
 from evenkeel_spark.tables.delta.preflight import check_tables
 from evenkeel_spark.tables.delta.write_session import own_session
 from evenkeel_spark.tables.parallelism import cores
-from evenkeel_spark.tables.spark_errors import CONFLICTS
+from evenkeel_spark.tables.spark_errors import CONFLICTS, first_line
 from evenkeel_spark.tables.table_properties import (
     BEFORE_PROPERTY,
     REGISTRY_PROPERTY,
@@ -189,7 +189,7 @@ def _rewrite(
         try:
             _commit(spark, table, survey, function)
         except CONFLICTS as error:
-            lost = str(error).strip().splitlines()[0]
+            lost = first_line(error)
             continue
         say(f"{name}: adopted as version {state.table_version(spark, path)}")
         return

@@ -16,7 +16,7 @@ from evenkeel_spark.tables.delta import commits, constraints, filesystem, state
 from evenkeel_spark.tables.membership import table_in_errors
 from evenkeel_spark.tables.table_properties import REGISTRY_PROPERTY, TABLE_PROPERTY
 from partitioning.errors import EvenkeelError, InputError
-from partitioning.function.function import KeyColumn
+from partitioning.function.hashing import KeyColumn
 
 #: Seconds after the last commit of a streaming query for which it counts as running.
 STREAMING = 600

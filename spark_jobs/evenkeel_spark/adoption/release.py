@@ -28,7 +28,7 @@ from evenkeel_spark.tables.delta import commits, constraints, state
 from evenkeel_spark.tables.delta.write_session import own_session
 from evenkeel_spark.tables.membership import known_tables, owning_spec
 from evenkeel_spark.tables.moving import check_no_run_moves, repair_advice
-from evenkeel_spark.tables.spark_errors import CONFLICTS
+from evenkeel_spark.tables.spark_errors import CONFLICTS, first_line
 from evenkeel_spark.tables.table_properties import (
     BEFORE_PROPERTY,
     REGISTRY_PROPERTY,
@@ -252,7 +252,7 @@ def _release(
             change(own, path, version, layout, rows)
         except CONFLICTS as error:
             raise FenceError(
-                f"somebody wrote meanwhile ({str(error).strip().splitlines()[0]})",
+                f"somebody wrote meanwhile ({first_line(error)})",
                 f"{name} ({path})",
                 "Run it again; where that goes on, pause its writers",
             ) from error

@@ -39,8 +39,7 @@ from evenkeel_spark.events.reader import (
     without_null_keys,
 )
 from partitioning.errors import InputError
-from partitioning.function.function import KeyColumn
-from partitioning.function.hashing import Hashes
+from partitioning.function.hashing import Hashes, KeyColumn
 from partitioning.function.key_text import key_text
 from partitioning.function.sql import among_sql, array_sql, bigint_sql, hash_sql, slot_sql
 from partitioning.workload.profile import Floats, Sketch, sums_by

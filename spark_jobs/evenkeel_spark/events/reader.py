@@ -19,9 +19,10 @@ from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.events.csv_files import OTHER_HEADER, read_csv
 from evenkeel_spark.tables.comparable import comparable
 from evenkeel_spark.tables.delta.filesystem import check_answers
-from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
+from evenkeel_spark.tables.spark_errors import SPARK_ERRORS, first_line
 from partitioning.errors import InputError
-from partitioning.function.function import KeyColumn, PartitioningFunction
+from partitioning.function.function import PartitioningFunction
+from partitioning.function.hashing import KeyColumn
 from partitioning.function.sql import quoted
 
 _TIMES = (T.DateType, T.TimestampType, T.TimestampNTZType)
@@ -53,7 +54,7 @@ def read_events(
                 events = spark.read.format(source.format).load(source.path)
     except AnalysisException as error:
         raise InputError(
-            f"there is no {source.format} input ({_first_line(error)})",
+            f"there is no {source.format} input ({first_line(error)})",
             source.path,
             "Correct input.path or input.format in the spec",
         ) from error
@@ -277,7 +278,7 @@ def _check_own(events: DataFrame, column: StateColumn, merge: Merge) -> None:
             "every": folded.agg(F.expr(merge.every("x"))).schema[0].dataType,
         }
     except (AnalysisException, ParseException) as error:
-        what = f"does not do for column {column.of!r} ({_first_line(error)})"
+        what = f"does not do for column {column.of!r} ({first_line(error)})"
         raise InputError(what, where, "Correct its SQL") from error
     # Fields of structs may be null or not.
     if len({kind.simpleString() for kind in kinds.values()}) > 1:
@@ -294,7 +295,3 @@ def _check_own(events: DataFrame, column: StateColumn, merge: Merge) -> None:
 
 def _shown(key: Sequence[KeyColumn]) -> str:
     return ", ".join(f"{c.name} {c.type}" for c in key)
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0]

@@ -13,7 +13,7 @@ from evenkeel.registry.epochs import Registry
 from evenkeel.registry.files.stored_file import StoredFile
 from evenkeel.spec.table_spec import TableSpec
 from partitioning.function.canonical import digest
-from partitioning.function.function import KeyColumn
+from partitioning.function.hashing import KeyColumn
 from partitioning.workload.profile import Sketch
 
 

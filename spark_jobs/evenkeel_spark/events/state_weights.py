@@ -21,8 +21,8 @@ from evenkeel_spark.tables.delta.state import SLOT, files, read_newest
 from evenkeel_spark.tables.iceberg import checks as iceberg
 from evenkeel_spark.tables.iceberg.row_size import size_by_metadata
 from evenkeel_spark.tables.iceberg.table import IcebergTable
-from partitioning.function.function import KeyColumn, PartitioningFunction
-from partitioning.function.hashing import Hashes
+from partitioning.function.function import PartitioningFunction
+from partitioning.function.hashing import Hashes, KeyColumn
 from partitioning.function.sql import hash_sql, slot_sql
 from partitioning.workload.profile import Floats, Profile, Sketch
 

@@ -9,8 +9,8 @@ from typing import Protocol
 from pyspark.sql import DataFrame, SparkSession
 
 from evenkeel.registry.forgetting import texts_of
-from partitioning.function.function import KeyColumn, PartitioningFunction
-from partitioning.function.hashing import Hashes, key_hash, slot_of
+from partitioning.function.function import PartitioningFunction
+from partitioning.function.hashing import Hashes, KeyColumn, key_hash, slot_of
 from partitioning.function.key_text import key_columns
 from partitioning.function.sql import quoted
 

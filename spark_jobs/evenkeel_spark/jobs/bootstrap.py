@@ -43,7 +43,7 @@ from evenkeel_spark.tables.delta.unfinished_table import (
     guard_new,
 )
 from evenkeel_spark.tables.delta.write_session import in_session, own_session
-from evenkeel_spark.tables.spark_errors import CONFLICTS
+from evenkeel_spark.tables.spark_errors import CONFLICTS, first_line
 from evenkeel_spark.tables.table_properties import MADE_PROPERTY, SLOTS_PROPERTY
 from evenkeel_spark.windows.first_state import check_made, made_from, rows_until
 from evenkeel_spark.windows.iceberg.making import bootstrap_iceberg
@@ -88,7 +88,7 @@ def bootstrap(spark: SparkSession, table: Table, end: date | None = None) -> boo
         try:
             return bootstrap_once(spark, table, end)
         except (*CONFLICTS, AnalysisException) as error:
-            lost = str(error).strip().splitlines()[0]
+            lost = first_line(error)
             if isinstance(error, AnalysisException) and not any(s in lost for s in _SECOND):
                 raise
             say(

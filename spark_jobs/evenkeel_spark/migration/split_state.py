@@ -26,6 +26,7 @@ from evenkeel_spark.tables.delta.placement_sql import belongs_sql, of_keys_sql
 from evenkeel_spark.tables.delta.row_size import WIDTH
 from evenkeel_spark.tables.delta.state import CHANNEL, SLOT, properties, schema, sql_name
 from evenkeel_spark.tables.delta.write_session import own_session
+from evenkeel_spark.tables.spark_errors import first_line
 from partitioning.errors import InputError
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.hashing import Hashes
@@ -167,7 +168,7 @@ def check_mergeable(spark: SparkSession, spec: TableSpec) -> None:
                 raise InputError(
                     f"column {column!r} is {kind.simpleString()}, which "
                     f"{table.columns[column].merge} does not merge "
-                    f"({str(error).strip().splitlines()[0]})",
+                    f"({first_line(error)})",
                     f"{name} ({table.path})",
                     "Correct its merge in the spec",
                 ) from error

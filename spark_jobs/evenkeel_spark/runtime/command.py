@@ -24,7 +24,7 @@ from evenkeel_spark.runtime.heartbeat import heartbeat
 from evenkeel_spark.runtime.session import session
 from evenkeel_spark.tables.delta.filesystem import check_connectors, check_log_store, denied
 from evenkeel_spark.tables.iceberg.answers import too_early, unanswered
-from evenkeel_spark.tables.spark_errors import CONFLICTS, SPARK_ERRORS
+from evenkeel_spark.tables.spark_errors import CONFLICTS, SPARK_ERRORS, first_line
 from partitioning.errors import EvenkeelError, FenceError
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def _known(error: Exception, table: Table | None) -> EvenkeelError | None:
         return gone
     if isinstance(error, CONFLICTS):
         # Another writer won, so Delta has committed nothing of the losing write.
-        first = str(error).strip().splitlines()[0]
+        first = first_line(error)
         return FenceError(f"somebody else wrote at the same time ({first})", fix="Run it again")
     if isinstance(error, SPARK_ERRORS) and (why := denied(error)) is not None:
         return DeniedError("used", why, table.spec.table if table else None)

@@ -11,7 +11,7 @@ from typing import TypeVar
 from pyspark.sql import SparkSession
 
 from evenkeel_spark.runtime.command import say
-from evenkeel_spark.tables.spark_errors import CONFLICTS
+from evenkeel_spark.tables.spark_errors import CONFLICTS, first_line
 from partitioning.errors import FenceError, InputError
 
 Result = TypeVar("Result")
@@ -51,7 +51,7 @@ def retry_on_conflict(spark: SparkSession, what: Callable[[], Result], where: st
         try:
             return what()
         except CONFLICTS as error:
-            lost = str(error).strip().splitlines()[0]
+            lost = first_line(error)
             took = time.monotonic() - began
             say(f"{where}: another writer was first ({tries} times in {took:.0f} s): {lost[:120]}")
         if took > longest:

@@ -52,6 +52,11 @@ def java_cause(error: BaseException) -> str:
     return str(getattr(error, "java_exception", error)).partition("\n")[0]
 
 
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's text: Spark's go on with a plan, or a stack."""
+    return str(error).strip().splitlines()[0]
+
+
 def may_try_again(error: BaseException) -> bool:
     """Tell whether a write that failed may be tried again, by the epoch that is current then.
 

@@ -17,7 +17,8 @@ from evenkeel.watch.mitigation import mitigated, owners, reason
 from evenkeel.watch.state import WatchState
 from evenkeel_spark.watching.inputs import weighed
 from evenkeel_spark.watching.micro_batch import need_watch
-from partitioning.function.function import KeyColumn, PartitioningFunction
+from partitioning.function.function import PartitioningFunction
+from partitioning.function.hashing import KeyColumn
 from partitioning.moves.moves import moves_between
 from partitioning.planning.decide import Pace
 from partitioning.watch.act_or_wait import Waiting, bytes_back

@@ -9,7 +9,7 @@ import pytest
 from benchmarks.papers import pages
 from benchmarks.papers.gedik_2014 import domain, gedik, gedik_ranges, gedik_steps, gedik_words
 from benchmarks.papers.rivetti import lossy
-from partitioning.function.function import numbered_channels
+from partitioning.function.channels import numbered_channels
 from partitioning.strategies.published.gedik.constructions import scan
 from partitioning.streams.zipf_stream import KEY, hashed_keys, zipf
 from partitioning.workload.profile import profile_of_keys

@@ -18,7 +18,7 @@ from benchmarks.planning.leaderboard import (
     settings,
 )
 from benchmarks.planning.unseen_sets import DataSet, counted
-from partitioning.function.function import numbered_channels
+from partitioning.function.channels import numbered_channels
 from partitioning.strategies import SPLITTING
 from partitioning.strategies.options import check_options
 

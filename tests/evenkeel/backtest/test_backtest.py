@@ -14,8 +14,9 @@ from evenkeel.backtest.runners import placed
 from evenkeel.backtest.scoring import Forecasts, backtest
 from evenkeel.backtest.windows import read_series, salted
 from partitioning.errors import InputError
-from partitioning.function.function import KeyColumn, numbered_channels, successor
-from partitioning.function.hashing import key_hash
+from partitioning.function.channels import numbered_channels
+from partitioning.function.function import successor
+from partitioning.function.hashing import KeyColumn, key_hash
 from partitioning.strategies import SPLITTING, STRATEGIES, WHOLE
 from partitioning.streams.zipf_stream import zipf
 from partitioning.workload.metrics import moved_shares

@@ -6,8 +6,7 @@ import pandas as pd
 
 from evenkeel.backtest.scoring import backtest
 from evenkeel.backtest.windows import read_series
-from partitioning.function.function import KeyColumn
-from partitioning.function.hashing import key_hash
+from partitioning.function.hashing import KeyColumn, key_hash
 from tests.support.worlds.word_counts import by_hand, loads
 
 

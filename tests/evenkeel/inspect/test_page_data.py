@@ -26,7 +26,8 @@ from evenkeel.spec.loading import load_spec
 from evenkeel.spec.run_params import Params
 from evenkeel.table import open_table
 from partitioning.errors import DamagedError, InputError
-from partitioning.function.function import numbered_channels, successor
+from partitioning.function.channels import numbered_channels
+from partitioning.function.function import successor
 from partitioning.moves.moves import Move
 from tests.support.plugin_site import profile
 from tests.support.raw_json import table_moved, write_json

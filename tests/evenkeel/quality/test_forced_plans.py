@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from evenkeel.quality.gates import plan_gate
-from partitioning.function.function import KeyColumn
+from partitioning.function.hashing import KeyColumn
 from partitioning.planning.plan import make_plan
 from tests.support.cases.gates import CHANNELS, PREVIOUS, PROFILE, failing, profile_of
 

@@ -21,7 +21,8 @@ from evenkeel.quality.gates import plan_gate
 from evenkeel.quality.plan_suite import balance_limit
 from evenkeel.registry.store import Store
 from partitioning.errors import GateError
-from partitioning.function.function import Channel, KeyColumn, numbered_channels
+from partitioning.function.channels import Channel, numbered_channels
+from partitioning.function.hashing import KeyColumn
 from partitioning.planning.aims import aim_by_chance
 from partitioning.planning.plan import CurvePoint, Plan, make_plan, plan_for
 from partitioning.strategies.frontier.strategy import frontier

@@ -18,7 +18,9 @@ from evenkeel.registry.store import Store
 from evenkeel.registry.store_errors import StoreError
 from evenkeel.registry.verdict import read_rolled_back
 from partitioning.errors import DamagedError, InputError
-from partitioning.function.function import KeyColumn, PartitioningFunction, numbered_channels
+from partitioning.function.channels import numbered_channels
+from partitioning.function.function import PartitioningFunction
+from partitioning.function.hashing import KeyColumn
 
 
 @pytest.fixture

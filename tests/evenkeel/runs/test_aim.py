@@ -8,7 +8,7 @@ import pytest
 from evenkeel.runs.planning import aim_of
 from evenkeel.spec.run_params import Params
 from evenkeel.spec.table_spec import TableSpec
-from partitioning.function.function import numbered_channels
+from partitioning.function.channels import numbered_channels
 from partitioning.strategies.hashing import uniform
 from partitioning.streams.zipf_stream import KEY, zipf_profile
 from partitioning.workload.profile import profile_of_keys

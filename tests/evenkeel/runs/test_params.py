@@ -16,8 +16,7 @@ from evenkeel.spec.loading import load_spec
 from evenkeel.spec.run_params import Params
 from evenkeel.watch.mitigation import leave
 from partitioning.errors import DamagedError, InputError
-from partitioning.function.function import KeyColumn
-from partitioning.function.hashing import key_hash
+from partitioning.function.hashing import KeyColumn, key_hash
 from partitioning.workload.profile import profile_of_keys
 from tests.support.raw_json import read_json, write_json
 from tests.support.worlds.shop import KEY, Shop

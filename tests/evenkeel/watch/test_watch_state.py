@@ -15,7 +15,8 @@ from evenkeel.watch import mitigation, state, state_file
 from evenkeel.watch.state import PendingDecision, WatchState
 from evenkeel.watch.state_file import watch_record
 from partitioning.errors import DamagedError, FenceError
-from partitioning.function.function import KeyColumn, PartitioningFunction
+from partitioning.function.function import PartitioningFunction
+from partitioning.function.hashing import KeyColumn
 from partitioning.watch.mitigation import Limits, MicroBatch
 from tests.support.cases.watch_state import decided, folded, heaviest
 from tests.support.raw_json import read_json, write_json

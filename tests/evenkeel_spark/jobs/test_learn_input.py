@@ -11,7 +11,7 @@ from evenkeel_spark.events.daily_sketches import Passes, sketch_days
 from evenkeel_spark.jobs import learn as job
 from evenkeel_spark.jobs.learn import learn
 from partitioning.errors import DamagedError, InputError
-from partitioning.function.function import KeyColumn
+from partitioning.function.hashing import KeyColumn
 from tests.conftest import World
 from tests.support.raw_json import read_json
 

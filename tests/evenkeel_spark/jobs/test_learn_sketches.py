@@ -16,8 +16,7 @@ from evenkeel_spark.events.heavy_hitters import entries
 from evenkeel_spark.jobs import learn as job
 from evenkeel_spark.jobs.learn import learn
 from partitioning.errors import InputError
-from partitioning.function.function import KeyColumn
-from partitioning.function.hashing import key_hash, slot_of
+from partitioning.function.hashing import KeyColumn, key_hash, slot_of
 from tests.conftest import World
 
 pytestmark = pytest.mark.spark

@@ -15,7 +15,8 @@ from pyspark.sql.functions import expr
 from evenkeel_spark.migration.row_moves import moved_sql, run_move, slot_ranges
 from evenkeel_spark.tables.delta import commits, state
 from partitioning.errors import DamagedError
-from partitioning.function.function import PartitioningFunction, numbered_channels
+from partitioning.function.channels import numbered_channels
+from partitioning.function.function import PartitioningFunction
 from tests.support.placed import (
     HEAVY,
     KEY,

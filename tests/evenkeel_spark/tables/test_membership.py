@@ -10,7 +10,7 @@ import yaml
 from evenkeel.registry.epochs import TableVersion
 from evenkeel_spark.tables.membership import check_members
 from partitioning.errors import InputError
-from partitioning.function.function import KeyColumn
+from partitioning.function.hashing import KeyColumn
 from partitioning.strategies.hashing import first_function
 from tests.conftest import SEEN, SPEC, World
 

@@ -28,7 +28,7 @@ from evenkeel_spark.tables.delta import constraints
 from evenkeel_spark.watching.micro_batch import measure_batch
 from evenkeel_spark.watching.streaming import carry_out
 from partitioning.errors import DamagedError
-from partitioning.function.function import Channel
+from partitioning.function.channels import Channel
 from partitioning.function.hashing import Hashes, key_hash
 from partitioning.workload.profile import Floats, Sketch
 from tests.conftest import FIRST_DAY

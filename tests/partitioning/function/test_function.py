@@ -9,14 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from partitioning.errors import FAULT, DamagedError, InputError
-from partitioning.function.function import (
-    Channel,
-    KeyColumn,
-    PartitioningFunction,
-    numbered_channels,
-    successor,
-)
-from partitioning.function.hashing import key_hash
+from partitioning.function.channels import Channel, numbered_channels
+from partitioning.function.function import PartitioningFunction, successor
+from partitioning.function.hashing import KeyColumn, key_hash
 from partitioning.function.split import Split
 from partitioning.function.sql import channel_sql, perfect_hash
 from partitioning.workload.bounds import floor

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from evenkeel.registry.epochs import Epoch
 from partitioning.errors import DamagedError, InputError
-from partitioning.function.function import PartitioningFunction, numbered_channels
+from partitioning.function.channels import numbered_channels
+from partitioning.function.function import PartitioningFunction
 from partitioning.function.hashing import key_hash, slot_of
 from partitioning.function.slot_fence import slot_fence_sql
 from partitioning.function.sql import channel_sql, check_sql, slot_sql

@@ -9,13 +9,9 @@ import pytest
 from pyspark.sql import functions as F
 
 from evenkeel.registry.epochs import Epoch
-from partitioning.function.function import (
-    KeyColumn,
-    PartitioningFunction,
-    numbered_channels,
-    successor,
-)
-from partitioning.function.hashing import key_hash, slot_of
+from partitioning.function.channels import numbered_channels
+from partitioning.function.function import PartitioningFunction, successor
+from partitioning.function.hashing import KeyColumn, key_hash, slot_of
 from partitioning.function.sql import channel_sql, check_sql, hash_sql, slot_sql
 from partitioning.moves.partial_rows import settled_sql
 from tests.conftest import compiled

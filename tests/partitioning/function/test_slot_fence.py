@@ -9,7 +9,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from partitioning.function.function import PartitioningFunction, numbered_channels
+from partitioning.function.channels import numbered_channels
+from partitioning.function.function import PartitioningFunction
 from partitioning.function.hashing import slot_of
 from partitioning.function.slot_fence import admitted_pairs, slot_fence_sql
 from tests.support.planning.any_function import KEY, functions

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from partitioning.errors import InputError
-from partitioning.function.function import numbered_channels, successor
+from partitioning.function.channels import numbered_channels
+from partitioning.function.function import successor
 from partitioning.moves.moves import moves_between
 from partitioning.moves.partial_rows import flows, shared_keys
 from partitioning.planning.batches import BatchLimit, stops

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from partitioning.errors import InputError
-from partitioning.function.function import Channel, numbered_channels, successor
+from partitioning.function.channels import Channel, numbered_channels
+from partitioning.function.function import successor
 from partitioning.moves.moves import moves_between
 from partitioning.planning.plan import make_plan
 from partitioning.strategies.frontier.split_keys.shares import affordable_shares

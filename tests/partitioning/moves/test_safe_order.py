@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from partitioning.function.function import numbered_channels
+from partitioning.function.channels import numbered_channels
 from partitioning.moves.safe_order import safe_order
 from partitioning.planning.plan import make_plan
 from partitioning.strategies.hashing import consistent

@@ -6,7 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from partitioning.function.function import PartitioningFunction, numbered_channels
+from partitioning.function.channels import numbered_channels
+from partitioning.function.function import PartitioningFunction
 from partitioning.planning.aims import aim_by_chance
 from partitioning.planning.decide import Decision, Policy, decide
 from partitioning.strategies.frontier.strategy import frontier

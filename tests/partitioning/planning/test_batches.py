@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from partitioning.function.function import KeyColumn, numbered_channels
+from partitioning.function.channels import numbered_channels
+from partitioning.function.hashing import KeyColumn
 from partitioning.planning.batches import BatchLimit, _together, stops
 from partitioning.planning.plan import Plan, make_plan, plan_for
 from partitioning.strategies.hashing import consistent, uniform

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from partitioning.function.function import Channel, numbered_channels
+from partitioning.function.channels import Channel, numbered_channels
 from partitioning.planning.aims import aim_by_chance, most_by_chance
 from partitioning.planning.decide import Pace, Policy, decide
 from partitioning.planning.plan import Plan, make_plan

@@ -9,12 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from partitioning.function.function import (
-    Channel,
-    KeyColumn,
-    PartitioningFunction,
-    numbered_channels,
-)
+from partitioning.function.channels import Channel, numbered_channels
+from partitioning.function.function import PartitioningFunction
+from partitioning.function.hashing import KeyColumn
 from partitioning.planning.plan import make_plan
 from partitioning.workload.profile import Profile
 

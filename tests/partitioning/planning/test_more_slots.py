@@ -7,7 +7,7 @@ import pytest
 
 from evenkeel.quality.gates import plan_gate
 from partitioning.errors import InputError
-from partitioning.function.function import numbered_channels
+from partitioning.function.channels import numbered_channels
 from partitioning.planning.batches import BatchLimit, stops
 from partitioning.planning.decide import Policy, decide
 from partitioning.planning.plan import Plan, make_plan, plan_for

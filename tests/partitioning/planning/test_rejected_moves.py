@@ -7,8 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from partitioning.function.function import KeyColumn, numbered_channels, successor
-from partitioning.function.hashing import key_hash
+from partitioning.function.channels import numbered_channels
+from partitioning.function.function import successor
+from partitioning.function.hashing import KeyColumn, key_hash
 from partitioning.planning.plan import Plan, make_plan, plan_for
 from partitioning.planning.rejected_moves import rejected
 from partitioning.strategies.hashing import consistent

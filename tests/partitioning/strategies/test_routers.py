@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from partitioning.errors import InputError
-from partitioning.function.function import Channel, numbered_channels
+from partitioning.function.channels import Channel, numbered_channels
 from partitioning.planning.plan import make_plan
 from partitioning.strategies import ROUTERS, STRATEGIES
 from partitioning.strategies.hashing import in_turn, uniform

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from partitioning.errors import InputError
-from partitioning.function.function import Channel, PartitioningFunction, numbered_channels
+from partitioning.function.channels import Channel, numbered_channels
+from partitioning.function.function import PartitioningFunction
 from partitioning.strategies import PRODUCTION, SPLITTING, STRATEGIES, WHOLE, hashing
 from partitioning.strategies.hashing import consistent, uniform
 from partitioning.streams.zipf_stream import zipf_profile

@@ -9,7 +9,8 @@ from datetime import UTC, date, datetime, timedelta
 import numpy as np
 import pytest
 
-from partitioning.function.function import numbered_channels, successor
+from partitioning.function.channels import numbered_channels
+from partitioning.function.function import successor
 from partitioning.moves.moves import moves_between
 from partitioning.planning.decide import Pace
 from partitioning.strategies.hashing import uniform

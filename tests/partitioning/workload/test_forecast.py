@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from partitioning.errors import InputError
-from partitioning.function.function import Channel, numbered_channels
+from partitioning.function.channels import Channel, numbered_channels
 from partitioning.function.hashing import slot_of
 from partitioning.strategies.frontier.strategy import frontier
 from partitioning.strategies.hashing import uniform

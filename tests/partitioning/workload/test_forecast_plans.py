@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 
-from partitioning.function.function import numbered_channels
+from partitioning.function.channels import numbered_channels
 from partitioning.planning.aims import aim_by_chance
 from partitioning.strategies.frontier.strategy import frontier
 from partitioning.workload.forecast import forecast

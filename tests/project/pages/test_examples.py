@@ -16,8 +16,7 @@ from evenkeel.spec.loading import load_spec
 from evenkeel.spec.run_params import Params
 from evenkeel.table import Table
 from examples import made_up as script
-from partitioning.function.function import KeyColumn
-from partitioning.function.hashing import key_hash
+from partitioning.function.hashing import KeyColumn, key_hash
 from tests.support.docs.reader import HOW_TO, free_port
 from tests.support.docs.steps import run
 from tests.support.wheel import ROOT

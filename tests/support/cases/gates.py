@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from evenkeel.quality.expectations import GateResult
-from partitioning.function.function import KeyColumn, numbered_channels
-from partitioning.function.hashing import key_hash
+from partitioning.function.channels import numbered_channels
+from partitioning.function.hashing import KeyColumn, key_hash
 from partitioning.planning.plan import make_plan
 from partitioning.strategies.hashing import consistent
 from partitioning.workload.profile import Profile, profile_of_keys

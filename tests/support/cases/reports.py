@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from partitioning.function.function import Channel, KeyColumn, numbered_channels
-from partitioning.function.hashing import key_hash
+from partitioning.function.channels import Channel, numbered_channels
+from partitioning.function.hashing import KeyColumn, key_hash
 from partitioning.planning.plan import Plan, make_plan
 from partitioning.strategies.hashing import consistent
 from partitioning.workload.profile import profile_of_keys

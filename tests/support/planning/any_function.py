@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
-from partitioning.function.function import KeyColumn, PartitioningFunction, numbered_channels
+from partitioning.function.channels import numbered_channels
+from partitioning.function.function import PartitioningFunction
+from partitioning.function.hashing import KeyColumn
 from partitioning.function.slot_fence import LISTED_CHANNELS
 from partitioning.function.split import Split
 

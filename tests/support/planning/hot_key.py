@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
-from partitioning.function.function import KeyColumn, numbered_channels
+from partitioning.function.channels import numbered_channels
+from partitioning.function.hashing import KeyColumn
 from partitioning.strategies.hashing import uniform
 from partitioning.streams.zipf_stream import KEY, hashed_keys, zipf
 from partitioning.workload.profile import profile_of_keys

@@ -7,12 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from hypothesis import strategies as st
 
-from partitioning.function.function import (
-    Channel,
-    PartitioningFunction,
-    numbered_channels,
-    successor,
-)
+from partitioning.function.channels import Channel, numbered_channels
+from partitioning.function.function import PartitioningFunction, successor
 from partitioning.function.hashing import Hashes
 from partitioning.streams.zipf_stream import (
     KEY,

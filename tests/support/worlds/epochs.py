@@ -7,7 +7,9 @@ from dataclasses import replace
 import numpy as np
 
 from evenkeel.registry.epochs import TableVersion
-from partitioning.function.function import KeyColumn, PartitioningFunction, numbered_channels
+from partitioning.function.channels import numbered_channels
+from partitioning.function.function import PartitioningFunction
+from partitioning.function.hashing import KeyColumn
 
 TABLES = {"t": TableVersion("state/t", 3)}
 

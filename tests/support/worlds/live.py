@@ -26,7 +26,7 @@ from evenkeel_spark.jobs.bootstrap import bootstrap
 from evenkeel_spark.jobs.watch import watch
 from evenkeel_spark.watching.micro_batch import number_sql
 from evenkeel_spark.watching.streaming import carry_out
-from partitioning.function.function import KeyColumn
+from partitioning.function.hashing import KeyColumn
 from partitioning.strategies.hashing import first_function
 from tests.conftest import FIRST_DAY, World
 

@@ -15,8 +15,7 @@ from evenkeel.pipeline.publish import publish_checked
 from evenkeel.registry.epochs import Epoch, Registry, TableVersion
 from evenkeel.spec.loading import load_spec
 from evenkeel.spec.run_params import Params
-from partitioning.function.function import KeyColumn
-from partitioning.function.hashing import key_hash
+from partitioning.function.hashing import KeyColumn, key_hash
 from partitioning.strategies.hashing import consistent
 from partitioning.workload.profile import Profile, profile_of_keys
 from tests.support.raw_json import read_json, write_json

@@ -13,7 +13,8 @@ from evenkeel_spark.migration.publish import publish
 from evenkeel_spark.migration.verify import verify
 from evenkeel_spark.plans.approved_plan import Migration
 from evenkeel_spark.tables.delta import state
-from partitioning.function.function import KeyColumn, PartitioningFunction
+from partitioning.function.function import PartitioningFunction
+from partitioning.function.hashing import KeyColumn
 from partitioning.function.split import Split
 from tests.support.placed import (
     HEAVY,

@@ -17,11 +17,8 @@ from evenkeel.registry.epochs import TableVersion
 from evenkeel_spark.jobs import apply_window as job
 from evenkeel_spark.jobs.apply_window import apply_window
 from evenkeel_spark.tables.delta import constraints, state
-from partitioning.function.function import (
-    KeyColumn,
-    PartitioningFunction,
-)
-from partitioning.function.hashing import key_hash
+from partitioning.function.function import PartitioningFunction
+from partitioning.function.hashing import KeyColumn, key_hash
 from partitioning.function.split import Split
 from partitioning.function.sql import channel_sql
 from tests.conftest import World

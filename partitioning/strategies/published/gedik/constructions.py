@@ -36,7 +36,8 @@ from typing import Any
 import numpy as np
 
 from partitioning.errors import InputError
-from partitioning.function.function import Channel, PartitioningFunction, successor
+from partitioning.function.channels import Channel
+from partitioning.function.function import PartitioningFunction, successor
 from partitioning.strategies.published.gedik.readjust import readjust
 from partitioning.strategies.published.gedik.task import (
     SAME_GAIN,

@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from partitioning.errors import IN_RANGE, InputError
-from partitioning.function.function import Channel, PartitioningFunction
+from partitioning.function.channels import Channel
+from partitioning.function.function import PartitioningFunction
 from partitioning.function.hashing import Hashes
 from partitioning.strategies.hashing import check_slots, ring_slots
 from partitioning.strategies.published.gedik.resources import RESOURCES, delta, theta

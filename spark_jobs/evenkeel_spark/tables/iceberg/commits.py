@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from pyspark.sql import SparkSession
 
-from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
+from evenkeel_spark.tables.spark_errors import SPARK_ERRORS, first_line
 from partitioning.errors import FenceError
 
 Result = TypeVar("Result")
@@ -120,7 +120,7 @@ def once_free(
         except SPARK_ERRORS as error:
             if not beaten(error):
                 raise
-            reason = str(error).strip().splitlines()[0]
+            reason = first_line(error)
         time.sleep(min(2.0, 0.05 * 2**attempt))
     raise FenceError(
         f"other writers were first {tries} times ({reason[:200]})",

@@ -30,7 +30,7 @@ from evenkeel_spark.tables.iceberg.commits import (
     commits_back,
     once_free,
 )
-from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
+from evenkeel_spark.tables.spark_errors import SPARK_ERRORS, first_line
 from partitioning.errors import InputError, SetupError
 from partitioning.function.sql import quoted, string_sql
 
@@ -78,7 +78,7 @@ class IcebergTable:
             provider = self.spark.sql(f"DESCRIBE TABLE EXTENDED {self.sql}")
             found = provider.where("col_name = 'Provider'").first()
         except SPARK_ERRORS as error:
-            said = str(error).strip().splitlines()[0]
+            said = first_line(error)
             if "TABLE_OR_VIEW_NOT_FOUND" in said or "SCHEMA_NOT_FOUND" in said:
                 raise InputError("there is no such table", self.name, "Correct the path") from error
             if (silent := unanswered(error, self.name)) is not None:

@@ -16,7 +16,8 @@ from evenkeel.registry.files.migration_records import RolledBack
 from evenkeel.registry.files.run_files import RunFiles
 from evenkeel.registry.files.stored_file import StoredFile, parse
 from partitioning.errors import DamagedError, InputError
-from partitioning.function.function import KeyColumn, numbered_channels
+from partitioning.function.channels import numbered_channels
+from partitioning.function.hashing import KeyColumn
 from partitioning.planning.plan import Plan, make_plan
 from partitioning.strategies.hashing import consistent
 from partitioning.workload.profile import profile_of_keys

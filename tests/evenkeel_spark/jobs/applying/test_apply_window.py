@@ -16,12 +16,9 @@ from evenkeel_spark.jobs.apply_window import apply_window, window_state
 from evenkeel_spark.jobs.bootstrap import bootstrap
 from evenkeel_spark.windows import applied_windows, next_window
 from partitioning.errors import InputError
-from partitioning.function.function import (
-    KeyColumn,
-    numbered_channels,
-    successor,
-)
-from partitioning.function.hashing import key_hash
+from partitioning.function.channels import numbered_channels
+from partitioning.function.function import successor
+from partitioning.function.hashing import KeyColumn, key_hash
 from tests.conftest import World, compiled
 from tests.support.worlds.windows import (
     day,

@@ -22,7 +22,7 @@ from evenkeel_spark.tables.delta.checksums import (
     channel_contents,
     total_content,
 )
-from partitioning.function.function import numbered_channels
+from partitioning.function.channels import numbered_channels
 from partitioning.strategies.hashing import uniform
 from partitioning.streams.zipf_stream import KEY
 from partitioning.workload.profile import profile_of_keys

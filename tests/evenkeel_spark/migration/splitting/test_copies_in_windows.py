@@ -17,8 +17,7 @@ from evenkeel_spark.migration.migrate import migrate
 from evenkeel_spark.migration.publish import publish
 from evenkeel_spark.migration.verify import verify
 from evenkeel_spark.plans.approved_plan import approved_migration
-from partitioning.function.function import KeyColumn
-from partitioning.function.hashing import key_hash
+from partitioning.function.hashing import KeyColumn, key_hash
 from partitioning.function.split import Split
 from partitioning.planning.plan import plan_for
 from partitioning.workload.profile import Sketch

@@ -22,8 +22,7 @@ from evenkeel_spark.migration.verify import verify
 from evenkeel_spark.plans.approved_plan import Migration
 from evenkeel_spark.tables.delta import commits, state
 from partitioning.errors import GateError, InputError
-from partitioning.function.function import KeyColumn
-from partitioning.function.hashing import key_hash
+from partitioning.function.hashing import KeyColumn, key_hash
 from tests.support.placed import (
     HEAVY,
     Placed,

@@ -12,7 +12,9 @@ import yaml
 from evenkeel.spec.loading import load_spec
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.tables.delta.placement_sql import fence_rule, moving_rules, rule
-from partitioning.function.function import KeyColumn, PartitioningFunction, numbered_channels
+from partitioning.function.channels import numbered_channels
+from partitioning.function.function import PartitioningFunction
+from partitioning.function.hashing import KeyColumn
 from partitioning.function.split import Split
 from tests.conftest import SPEC
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.planning.frontier_scale import problem
-from partitioning.function.function import numbered_channels
+from partitioning.function.channels import numbered_channels
 from partitioning.strategies.frontier.cheapest_shedding import SHEDDING_STEPS, cheaper_shedding
 from partitioning.strategies.frontier.strategy import frontier
 from partitioning.workload.bounds import least_bytes

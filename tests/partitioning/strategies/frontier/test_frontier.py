@@ -7,12 +7,8 @@ from hypothesis import strategies as st
 
 from benchmarks.planning.own_bytes import moved
 from partitioning.errors import InputError
-from partitioning.function.function import (
-    Channel,
-    PartitioningFunction,
-    numbered_channels,
-    successor,
-)
+from partitioning.function.channels import Channel, numbered_channels
+from partitioning.function.function import PartitioningFunction, successor
 from partitioning.strategies import STRATEGIES
 from partitioning.strategies.frontier.assignment import Assignment
 from partitioning.strategies.frontier.strategy import frontier

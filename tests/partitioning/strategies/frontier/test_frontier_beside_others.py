@@ -12,11 +12,8 @@ from hypothesis import strategies as st
 
 from benchmarks.planning.own_bytes import CLOSE, compared, drawn, moved
 from evenkeel.backtest.windows import read_series
-from partitioning.function.function import (
-    PartitioningFunction,
-    numbered_channels,
-    successor,
-)
+from partitioning.function.channels import numbered_channels
+from partitioning.function.function import PartitioningFunction, successor
 from partitioning.function.hashing import key_hash, slot_of
 from partitioning.strategies import SPLITTING, STRATEGIES, WHOLE
 from partitioning.strategies.frontier.local_search import MIN_STEP_GAIN

@@ -9,10 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from partitioning.function.function import (
-    Channel,
-    numbered_channels,
-)
+from partitioning.function.channels import Channel, numbered_channels
 from partitioning.function.hashing import slot_of
 from partitioning.strategies import STRATEGIES
 from partitioning.strategies.frontier.strategy import frontier

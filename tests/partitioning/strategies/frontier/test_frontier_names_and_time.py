@@ -8,10 +8,8 @@ from hypothesis import given
 
 from benchmarks.planning.own_bytes import CLOSE, moved
 from partitioning.errors import InputError
-from partitioning.function.function import (
-    PartitioningFunction,
-    numbered_channels,
-)
+from partitioning.function.channels import numbered_channels
+from partitioning.function.function import PartitioningFunction
 from partitioning.planning.plan import make_plan
 from partitioning.strategies.frontier.problem import Problem
 from partitioning.strategies.frontier.strategy import frontier

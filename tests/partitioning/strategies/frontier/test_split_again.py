@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from partitioning.function.function import Channel, numbered_channels, successor
+from partitioning.function.channels import Channel, numbered_channels
+from partitioning.function.function import successor
 from partitioning.moves.moves import moves_between
 from partitioning.strategies.frontier.strategy import frontier
 from partitioning.strategies.hashing import uniform

@@ -11,7 +11,8 @@ from evenkeel.backtest.runners import placed
 from evenkeel.backtest.scoring import backtest
 from evenkeel.backtest.windows import Series, Window
 from partitioning.errors import InputError
-from partitioning.function.function import Channel, numbered_channels, successor
+from partitioning.function.channels import Channel, numbered_channels
+from partitioning.function.function import successor
 from partitioning.function.hashing import slot_of
 from partitioning.moves.moves import moves_between
 from partitioning.strategies import SPLITTING, STRATEGIES

@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.papers.rivetti.rivetti import rivetti_lambda
 from partitioning.errors import InputError
-from partitioning.function.function import Channel, numbered_channels
+from partitioning.function.channels import Channel, numbered_channels
 from partitioning.strategies.published.dkg import (
     PRIME,
     dkg,

@@ -7,12 +7,8 @@ import numpy as np
 import pytest
 
 from partitioning.errors import InputError
-from partitioning.function.function import (
-    Channel,
-    PartitioningFunction,
-    numbered_channels,
-    successor,
-)
+from partitioning.function.channels import Channel, numbered_channels
+from partitioning.function.function import PartitioningFunction, successor
 from partitioning.strategies.hashing import consistent
 from partitioning.strategies.published.gedik.constructions import readj, redist, scan
 from partitioning.strategies.published.gedik.resources import delta, theta

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from partitioning.errors import InputError
-from partitioning.function.function import Channel, numbered_channels, successor
+from partitioning.function.channels import Channel, numbered_channels
+from partitioning.function.function import successor
 from partitioning.strategies.hashing import uniform
 from partitioning.strategies.published.dkg import dkg, dkg_pkg, oapx, sia, universal
 from partitioning.strategies.published.reshape import flowjoin, flux, sbk, sbr

@@ -4,12 +4,8 @@ import numpy as np
 import pytest
 
 from partitioning.errors import InputError
-from partitioning.function.function import (
-    Channel,
-    PartitioningFunction,
-    numbered_channels,
-    successor,
-)
+from partitioning.function.channels import Channel, numbered_channels
+from partitioning.function.function import PartitioningFunction, successor
 from partitioning.strategies.published.covariance import split_by_covariance
 from partitioning.strategies.published.substreams import clb, elb, uhlb
 from partitioning.streams.zipf_stream import KEY, zipf_profile

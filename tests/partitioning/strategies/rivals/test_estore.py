@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from partitioning.function.function import Channel, numbered_channels
+from partitioning.function.channels import Channel, numbered_channels
 from partitioning.strategies.hashing import uniform
 from partitioning.strategies.rivals.estore import estore
 from partitioning.streams.zipf_stream import zipf_profile

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from partitioning.errors import InputError
-from partitioning.function.function import Channel, numbered_channels
+from partitioning.function.channels import Channel, numbered_channels
 from partitioning.strategies.hashing import uniform
 from partitioning.strategies.rivals.kip import kip
 from partitioning.streams.zipf_stream import zipf_profile

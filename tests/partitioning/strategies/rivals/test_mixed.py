@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from partitioning.errors import InputError
-from partitioning.function.function import Channel, numbered_channels
+from partitioning.function.channels import Channel, numbered_channels
 from partitioning.strategies.hashing import consistent
 from partitioning.strategies.rivals import mixed as module
 from partitioning.strategies.rivals.mixed import mixed

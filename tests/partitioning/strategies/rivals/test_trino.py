@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from partitioning.errors import InputError
-from partitioning.function.function import Channel, numbered_channels
+from partitioning.function.channels import Channel, numbered_channels
 from partitioning.strategies.rivals.trino import MIN_SHARED_PART, SKEWNESS, trino
 from partitioning.streams.zipf_stream import KEY, hashed_keys, zipf_profile
 from partitioning.workload.metrics import channel_loads, imbalance
