@@ -15,6 +15,7 @@ from evenkeel_airflow import operators as op
 from evenkeel_airflow import tasks
 from evenkeel_airflow.airflow_versions import PartitionedAssetTimetable
 from evenkeel_airflow.operators.defaults import of_dag
+from evenkeel_airflow.operators.runs import Kind
 from evenkeel_airflow.params import SAFETY, dry_run_param, rebalance_params, switch
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ THIS_RUN = "{{ run_id }}"
 
 
 def table_dag(
-    kind: str,
+    kind: Kind,
     spec: TableSpec,
     about: str,
     defaults: Mapping[str, Any],

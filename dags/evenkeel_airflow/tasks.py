@@ -18,6 +18,7 @@ from evenkeel_airflow.airflow_versions import (
     gauge,
 )
 from evenkeel_airflow.operators import one_line, run_name, task_states
+from evenkeel_airflow.operators.runs import AIRFLOWS_OWN
 
 if TYPE_CHECKING:
     from evenkeel.spec.run_params import Params
@@ -32,8 +33,8 @@ def run_params(ti: Any, params: Any) -> Params:
     """Return what a run was asked for. A task group leaves out Params that are its DAG's own."""
     from evenkeel.spec.run_params import Params
 
-    grouped = "." in ti.task_id
-    return Params.of({n: v for n, v in params.items() if not grouped or n in Params.model_fields})
+    known = Params.model_fields if "." in ti.task_id else {*params} - {*AIRFLOWS_OWN}
+    return Params.of({name: value for name, value in params.items() if name in known})
 
 
 @task
@@ -48,10 +49,15 @@ def decide(spec: str, *, ti: Any = None, params: Any = None) -> dict[str, Any]:
 
 
 @task
-def plan(spec: str, decision: Mapping[str, Any], *, ti: Any = None, params: Any = None) -> str:
+def plan(
+    spec: str, decision: Mapping[str, Any] | None, *, ti: Any = None, params: Any = None
+) -> str:
     """Plan the next epoch and return the plan's digest; skip if decide said no, with its reason."""
     from evenkeel.pipeline import steps
 
+    if decision is None:
+        # Somebody has marked decide as a success, and Airflow has no result of it then.
+        raise AirflowFailException("decide has left no decision. Clear decide, and do not mark it")
     if not decision["rebalance"]:
         raise AirflowSkipException(decision["reason"])
     with one_line():
@@ -123,7 +129,12 @@ def report(spec: str, *, ti: Any = None) -> str | None:
     if failed:
         # By the run's files: roll_back also publishes what verify has passed, and ends well then.
         if numbers.get("published"):
-            so = ", but its epoch is published. Clear publish, so that DAGs that wait for it start"
+            # If publish alone were cleared, Airflow would not run it behind a task that failed.
+            first = next((name for name in ("migrate", "verify") if name in failed), "publish")
+            so = (
+                f", but its epoch is published. Clear {first} with the tasks after it, so that "
+                "DAGs that wait for the epoch start"
+            )
         else:
             so = ", and was rolled back" if numbers.get("rolled_back") else ""
         raise AirflowFailException(f"The run failed at {', '.join(failed)}{so}. Report: {page}")

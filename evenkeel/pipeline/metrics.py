@@ -30,7 +30,7 @@ def run_metrics(spec_path: str, run_id: str) -> tuple[dict[str, Any], dict[str, 
         between them do not count
     gate_failures : count: expectations that failed in either gate, so that the run stopped
     gate_warnings : count: expectations that failed in either gate, and only warn
-    rolled_back : 0 or 1: 1 if the plan was rolled back to the end
+    rolled_back : 0 or 1: 1 if the plan had begun to move state, and was rolled back to the end
     published : 0 or 1: 1 if the plan's epoch is published
     half_moved : 0 or 1: 1 if a run of the table has begun to move rows and has not ended, or nobody
         can tell
@@ -60,7 +60,7 @@ def _numbers(parts: RunParts) -> dict[str, float]:
             "floor": plan.floor,
             "bytes_planned": plan.bytes,
             "published": float(parts.published is not None),
-            "rolled_back": float(bool(parts.rolled_back)),
+            "rolled_back": float(bool(parts.rolled_back and parts.started)),
         }
     if parts.migration is not None:
         cost = {f.name: f.measured for f in parts.figures}

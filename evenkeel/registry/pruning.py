@@ -29,8 +29,8 @@ def prune(registry: Registry, since: datetime, days: int) -> dict[str, int]:
     """Remove files of the registry that are older than a moment; return how many of each kind.
 
     A run stays while its plan starts from the current epoch: it may still move state, and
-    `repair` reads its plan. A run that a person refused, or that is rolled back, has ended: it
-    goes. A file that is removed half-way is removed by the next call.
+    `repair` reads its plan. A run that a person or a gate refused, a dry run, or one that is rolled
+    back, has ended: it goes. A file that is removed half-way is removed by the next call.
 
     Parameters
     ----------
@@ -45,10 +45,14 @@ def prune(registry: Registry, since: datetime, days: int) -> dict[str, int]:
     if not registry.numbers():
         return {}
     current, newest = registry.current(), set(run_names(registry)[:NEWEST_RUNS])
+    plans = {current.plan_digest}
     for name in store.unchanged("runs", since):
         if name not in newest and not may_move(registry, name, current.number):
             remove_run(registry, name)
             gone["runs"] += 1
+        elif (plan := readable_plan(registry.run(name))) is not None:
+            # It may be approved yet, and its epoch goes by the list of when it was made.
+            plans.add(plan.digest)
     for number in registry.numbers()[:-1]:
         kept = registry.archive(number)
         if kept.profile.exists():
@@ -56,7 +60,7 @@ def prune(registry: Registry, since: datetime, days: int) -> dict[str, int]:
             heavy = {file.name for file in (kept.profile, kept.learned, kept.report)}
             gone["files of epochs"] += prune_files(store, f"epochs/{number:08d}", since, heavy)
     names = store.names(SPEC_CHANNELS)
-    lists = {name for name in names if PurePosixPath(name).stem != current.plan_digest}
+    lists = {name for name in names if PurePosixPath(name).stem not in plans}
     gone["lists of channels"] = prune_files(store, SPEC_CHANNELS, since, lists)
     gone["windows"] = _prune_days(store, WINDOWS, since, days)
     for made in registry.files.sketch_folders():
@@ -79,7 +83,8 @@ def remove_run(registry: Registry, name: str) -> None:
 def may_move(registry: Registry, name: str, current: int) -> bool:
     """Return whether a run may still move state.
 
-    It has a plan from the current epoch that was not refused, withdrawn, or rolled back to the end.
+    It has a plan from the current epoch that was not refused, withdrawn, or rolled back to the end,
+    and is no dry run.
     A plan that nobody can read is carried out by no job. If it has begun, `repair` brings back what
     has moved of it, and needs the run to know whose rows these are.
 
@@ -98,12 +103,19 @@ def may_move(registry: Registry, name: str, current: int) -> bool:
         if has_started(run, plan.digest):
             newest = newest_attempt(run, plan.digest)
             return not (newest.verdict == ROLL_BACK and newest.ended)
-        if run.withdrawn(plan.digest).exists():
-            return False
-        answer = run.approval.find()
+        return not (run.withdrawn(plan.digest).exists() or _refused(run, plan.digest))
     except EvenkeelError:
         return True
-    return answer is None or not answer.refuses(plan.digest)
+
+
+def _refused(run: RunFiles, digest: str) -> bool:
+    """Return whether a plan that has moved nothing was only asked for, or was refused."""
+    gate, asked, answer = run.gate_plan.find(), run.params.find(), run.approval.find()
+    return (
+        (gate is not None and not gate.success)
+        or (asked is not None and asked.dry_run)
+        or (answer is not None and answer.refuses(digest))
+    )
 
 
 def _left_half_moved(run: RunFiles, current: int) -> bool:

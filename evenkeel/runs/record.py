@@ -55,6 +55,12 @@ class RunParts:
     timings: Mapping[str, float] = field(default_factory=dict)
 
     @property
+    def started(self) -> bool:
+        """Whether the run has begun to move state by its plan."""
+        moved = self.migration
+        return moved is not None and self.plan is not None and moved.digest == self.plan.digest
+
+    @property
     def figures(self) -> list[Figure]:
         """Predicted and measured cost of the migration; empty without a plan."""
         return [] if self.plan is None else figures(self.plan, self.prediction, self.migration)
@@ -138,14 +144,9 @@ def headline(parts: RunParts, ended: bool = False) -> tuple[str, str, str]:
     ----------
     ended : the run does not go on: what it has not finished stays as it is
     """
-    table, plan, decision = parts.table, parts.plan, parts.decision
+    table, plan = parts.table, parts.plan
     if plan is None:
-        stays = f"{table} stays at epoch {parts.epoch}" if parts.epoch is not None else table
-        if decision is None:
-            return f"{table}: nothing decided yet", "The run has not come to a decision.", ""
-        if decision.rebalance:
-            return f"{table}: nothing planned yet", f"To rebalance: {decision.reason}.", ""
-        return stays, f"Nothing moves: {decision.reason}.", ""
+        return _without_plan(parts)
     way = f"epoch {plan.parent_epoch} to epoch {plan.function.epoch}"
     share = plan.bytes / plan.state_bytes if plan.state_bytes else 0.0
     price = f"{bytes_text(plan.bytes)} of state ({percent_text(share)})"
@@ -157,10 +158,12 @@ def headline(parts: RunParts, ended: bool = False) -> tuple[str, str, str]:
     did = change.format("carried", "now carries") + f".{_cost(parts)}"
     if parts.gate_plan and not parts.gate_plan.success:
         return f"{table}: the plan from {way} did not pass", f"Nothing moved. {would}", "bad"
-    moving = parts.migration is not None and parts.migration.digest == plan.digest
-    if parts.approval and parts.approval.refuses(plan.digest) and not moving:
+    if parts.approval and parts.approval.refuses(plan.digest) and not parts.started:
         by = f"Refused by {parts.approval.by}: nothing moved. "
         return f"{table}: the plan from {way} was refused", by + would, "bad"
+    if parts.rolled_back and parts.published is None and not parts.started:
+        done = f"Nothing moved: the job that moves rows was refused, or the plan withdrawn. {would}"
+        return f"{table}: the plan from {way} was not carried out", done, "bad"
     if parts.rolled_back is not None and parts.published is None:
         not_done = "was not rolled back to the end" if ended else "is being rolled back"
         done = "was rolled back" if parts.rolled_back else not_done
@@ -170,7 +173,7 @@ def headline(parts: RunParts, ended: bool = False) -> tuple[str, str, str]:
             f"{_why(parts)} {stays}{would}",
             "bad",
         )
-    if ended and moving and parts.published is None:
+    if ended and parts.started and parts.published is None:
         left = "The run ended, and neither published the epoch nor moved the rows back."
         title = f"{table} was left half moved on the way from {way}"
         return title, f"{left} {_why(parts)} {would}", "bad"
@@ -184,9 +187,19 @@ def headline(parts: RunParts, ended: bool = False) -> tuple[str, str, str]:
         return f"{table} went from {way}", did, "good"
     if parts.params.dry_run:
         return f"{table}: a dry run from {way}", f"Nothing has moved. {would}", ""
-    if moving:
+    if parts.started:
         return f"{table} is moving from {way}", f"Not published yet. {would}", ""
     return f"{table}: a plan from {way}", f"Nothing has moved. {would}", ""
+
+
+def _without_plan(parts: RunParts) -> tuple[str, str, str]:
+    table, decision = parts.table, parts.decision
+    if decision is None:
+        return f"{table}: nothing decided yet", "The run has not come to a decision.", ""
+    if decision.rebalance:
+        return f"{table}: nothing planned yet", f"To rebalance: {decision.reason}.", ""
+    stays = f"{table} stays at epoch {parts.epoch}" if parts.epoch is not None else table
+    return stays, f"Nothing moves: {decision.reason}.", ""
 
 
 def _why(parts: RunParts) -> str:

@@ -12,6 +12,7 @@ from tests.support.airflow_env import airflow_db, dag_bag, dag_of  # noqa: F401 
 # Only now: the environment above must be set before Airflow is first imported.
 # isort: off
 from evenkeel.pipeline import steps
+from evenkeel.registry.files.migration_records import MigrationRecord
 from evenkeel.watch.mitigation import daily_run_under_way
 from evenkeel_airflow import tasks
 from evenkeel_airflow.airflow_versions import AirflowFailException
@@ -132,12 +133,19 @@ def test_a_run_whose_epoch_is_published_is_not_told_as_rolled_back(
     shop.learn("r")
     digest = shop.plan("r", force=True)
     assert told() == "The run failed at publish."
-    write_json(shop.registry.run("r"), "rolled_back.json", {"digest": digest, "done": True})
+    run = shop.registry.run("r")
+    write_json(run, "rolled_back.json", {"digest": digest, "done": True})
+    # migrate was refused before it had moved a row.
+    assert told() == "The run failed at publish."
+    run.migration.write(MigrationRecord(digest=digest, epoch=1, tables={}))
     assert told() == "The run failed at publish, and was rolled back."
-    shop.registry.run("r").remove("rolled_back.json")
+    run.remove("rolled_back.json")
     shop.verified()
     steps.publish(shop.spec, "r")
-    assert "but its epoch is published. Clear publish" in told()
+    assert "but its epoch is published. Clear publish with the tasks after it" in told()
+    # roll_back has published what verify had passed, and Airflow did not run publish.
+    states.update(verify="failed", publish="upstream_failed")
+    assert "failed at verify, but its epoch is published. Clear verify with" in told()
 
 
 def test_a_dry_run_of_a_rollback_does_not_hold_up_the_watch(

@@ -7,7 +7,7 @@ from typing import Any
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 
-from evenkeel_airflow.airflow_versions import AirflowSkipException
+from evenkeel_airflow.airflow_versions import AirflowFailException, AirflowSkipException
 from evenkeel_airflow.operators.defaults import with_retries
 from evenkeel_airflow.operators.runs import one_line, run_name
 
@@ -19,7 +19,7 @@ class Approve(ApprovalOperator):
     """Let a plan pass if it moves less than the spec's limit; otherwise ask a person.
 
     A retry asks again. An answer that was lost, by a scheduler or a store that was down, does not
-    count.
+    count. If nobody answers in time, the task fails at once.
 
     Parameters
     ----------
@@ -59,6 +59,9 @@ class Approve(ApprovalOperator):
 
     def execute_complete(self, context: Any, event: dict[str, Any]) -> Any:
         """Record the answer; a refused plan skips the later tasks, and the run succeeds."""
+        if event.get("error_type") == "timeout":
+            # A retry would ask again, for as long.
+            raise AirflowFailException(f"Nobody has answered in {self.response_timeout}")
         if "error" not in event:
             approved = event["chosen_options"] == [self.APPROVE]
             user = event.get("responded_by_user") or {}

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal, get_args
 
 from airflow.exceptions import AirflowException
 
 from evenkeel_airflow.airflow_versions import AirflowFailException
+
+#: Beginning of the id of each DAG of a table, and so its kind.
+Kind = Literal["rebalance", "roll_back", "maintain", "repair", "apply", "watch", "adopt", "release"]
+#: Names that Airflow's own operators add to the conf of a run that they trigger.
+AIRFLOWS_OWN = ("openlineage",)
 
 
 class AirflowGateError(AirflowFailException):
@@ -48,9 +53,12 @@ def check_conf(context: Mapping[str, Any], dag: Any) -> None:
     if run is None or dag is None:
         return
     tables = {*dag.tags} - {"evenkeel"}
-    ours = len(tables) < len(dag.tags) and any(dag.dag_id.endswith(f"_{t}") for t in tables)
+    ids = {f"{kind}_{table}" for kind in get_args(Kind) for table in tables}
+    ours = len(tables) < len(dag.tags) and dag.dag_id in ids
     for name, value in (run.conf or {}).items() if ours else ():
         where = f"conf of run {run.run_id}"
+        if name in AIRFLOWS_OWN:
+            continue
         if name not in dag.params:
             known = ", ".join(dag.params) or "none"
             raise InputError(f"unknown name {name!r}", where, f"Known: {known}")

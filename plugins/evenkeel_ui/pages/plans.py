@@ -266,7 +266,7 @@ def _left(parts: RunParts, half: HalfMoved | None, known: bool) -> str:
         return "Nobody knows whether rows have moved: a file of the run cannot be read."
     if half is not None:
         return "It leaves the table half moved: then undo it here, or let it go on."
-    if parts.rolled_back:
+    if parts.rolled_back and parts.started:
         return "All rows are moved back: to stop the run changes none of them."
     return "Nothing has moved yet."
 

@@ -14,7 +14,7 @@ from evenkeel.inspect.status import table_status
 from evenkeel.pipeline import steps
 from evenkeel.registry import pruning
 from evenkeel.registry.files.migration_records import MigrationRecord
-from evenkeel.registry.files.records import Approval
+from evenkeel.registry.files.records import Approval, ChannelRecord, GateRecord, ParamsRecord
 from evenkeel.registry.forgetting import check_at_rest, forget_names
 from evenkeel.registry.profiles import epoch_plan, newest_profile
 from evenkeel.registry.pruning import prune
@@ -74,6 +74,28 @@ def test_a_year_of_refused_plans_stays_below_a_stated_size(
     assert left < 40 * (one + 1_000), f"{left:,} bytes of runs"
     assert "fourth" in aged.registry.store.names("runs")
     assert len(aged.registry.numbers()) == before
+
+
+@pytest.mark.parametrize("why", ["gate", "dry run"])
+def test_a_plan_that_nobody_is_to_carry_out_goes_and_its_list_of_channels_too(
+    aged: Table, why: str
+) -> None:
+    run = aged.registry.run("fourth")
+    digest = steps.read_plan(run).digest
+    run.migration.remove()
+    listed = aged.registry.files.spec_channels(digest)
+    listed.write([ChannelRecord(name="0", capacity=1.0)])
+    age(Path(aged.registry.url))
+    prune(aged.registry, SINCE, 0)
+    # A person may approve it yet, and its epoch goes by that list.
+    assert listed.exists() and "fourth" in aged.registry.store.names("runs")
+    if why == "gate":
+        run.gate_plan.write(GateRecord(success=False, results=[]))
+    else:
+        run.params.write(ParamsRecord(dry_run=True))
+    age(Path(aged.registry.url))
+    prune(aged.registry, SINCE, 0)
+    assert not listed.exists() and "fourth" not in aged.registry.store.names("runs")
 
 
 @pytest.mark.parametrize("touched", [True, False])

@@ -13,6 +13,7 @@ from tests.support.airflow_env import airflow_db, dag_of  # noqa: F401  a fixtur
 # isort: off
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
+from evenkeel_airflow import tasks
 from evenkeel_airflow.airflow_versions import AirflowFailException
 # isort: on
 
@@ -56,10 +57,21 @@ def test_a_dry_run_becomes_no_real_one(
     with pytest.raises(AirflowFailException) as refused:
         first.execute(context(conf))
     assert said in str(refused.value) and not submitted
-    # A team's own DAG may have conf of its own.
-    first.dag.tags.clear()
+    # A team's own DAG may have conf of its own, by whatever name and tags.
+    first.dag.dag_id = "load_trips"
     first.execute(context(conf))
     assert submitted == [first.task_id]
+
+
+def test_what_airflow_adds_to_the_conf_of_a_run_that_it_triggers_is_let_in(
+    submitted: list[str],
+) -> None:
+    (first,) = dag_of("repair_trips").roots
+    parent = {"openlineage": {"parentRunId": "r"}}
+    first.execute(context({"dry_run": False, **parent}))
+    assert submitted == [first.task_id]
+    asked = tasks.run_params(Mock(task_id="decide"), {"dry_run": True, **parent})
+    assert asked.dry_run
 
 
 def test_rows_that_have_moved_go_on_whatever_the_conf_of_their_run(submitted: list[str]) -> None:

@@ -18,6 +18,7 @@ from airflow.sdk import DAG
 
 from evenkeel.inspect.half_moved import mark_moving
 from evenkeel.registry.files.run_files import RunFiles
+from evenkeel_airflow import tasks
 from evenkeel_airflow.airflow_versions import AirflowFailException, AirflowSkipException
 from evenkeel_airflow.operators import ApplyWindow, Approve, Repair, SparkJob, ValidatePlan
 from evenkeel_airflow.operators.jobs import PlanJob, RollBack
@@ -151,3 +152,15 @@ def test_a_plan_waits_for_its_answer_whatever_the_time_limit_of_jobs(given: dict
         other = Approve(task_id="approve", spec="t.yaml")
     assert task.response_timeout == other.response_timeout == given.get("response_timeout")
     assert job.execution_timeout == timedelta(hours=1)
+
+
+def test_a_plan_that_nobody_answers_in_time_fails_at_once() -> None:
+    """A retry would ask again, and wait as long again."""
+    task = Approve(task_id="approve", spec="t.yaml", response_timeout=timedelta(hours=8))
+    with pytest.raises(AirflowFailException, match="Nobody has answered in 8:00:00"):
+        task.execute_complete({}, {"error": "The timeout has passed", "error_type": "timeout"})
+
+
+def test_a_decide_that_was_marked_a_success_by_hand_is_named() -> None:
+    with pytest.raises(AirflowFailException, match="Clear decide"):
+        tasks.plan.function("t.yaml", None)
