@@ -46,7 +46,7 @@ def channels(plan: Plan, profile: Profile | None) -> pd.DataFrame:
         known = profile.listing(np.union1d(plan.function.explicit_keys, plan.function.split.keys))
         loads = np.zeros(len(after))
         loads[: len(own)] = channel_loads(plan.function, known)
-        frame["off_profile"] = np.abs(loads - after) / max(float(profile.load.sum()), 1.0)
+        frame["off_profile"] = np.abs(loads - after) / (float(profile.load.sum()) or 1.0)
     return frame
 
 

@@ -21,6 +21,8 @@ Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,62}$")]
 
 
 def _place(place: str) -> str:
+    if not place:
+        raise ValueError("must not be empty")
     if "\0" in place:
         raise ValueError("expected a path or a URL, without a null character")
     if re.match(r"[A-Za-z][\w+.-]*:/(?!/)", place):

@@ -190,8 +190,8 @@ class TableSpec(Strict):
                 check_options(info.data["strategy"], options)
             except InputError as error:
                 raise ValueError(f"{error.what}. {error.fix}") from error
-        if own := sorted(set(options) & {"splitting", "copies", "worth"}):
-            raise ValueError(f"{', '.join(own)}: set it in `split` instead")
+        if own := sorted(set(options) & {"splitting", "copies", "worth", *cls.model_fields}):
+            raise ValueError(f"{', '.join(own)}: set it in the spec itself, or in `split`, instead")
         if info.data.get("split") is not None and len(set(options.get("resources", "L"))) > 1:
             raise ValueError("with `split`, `resources` must name one resource only")
         if "L" not in options.get("resources", "L"):

@@ -73,7 +73,7 @@ def rejected(plan: Plan, profile: Profile, most: int = 50) -> tuple[RejectedMove
     moved[slots:] = [("key", int(h)) in gone for h in profile.heavy]
     # A split key stands on several channels: it is not one of them that it stays on.
     moved[slots:] |= function.split.find(profile.heavy) >= 0
-    moved[slots:] |= [("share", int(h)) in gone for h in profile.heavy]
+    moved[slots:] |= np.array([("share", int(h)) in gone for h in profile.heavy], dtype=bool)
     full = (share > aim) | (share_before > aim)
     stays = np.flatnonzero(~moved & (load > 0) & full[home] & (home != target))
     stays = stays[np.argsort(-load[stays], kind="stable")][:most]

@@ -65,3 +65,12 @@ def check_options(
         if not fits or (isinstance(value, int | float) and not abs(value) < _TOO_LARGE):
             kind = getattr(hints[name], "__name__", hints[name])
             raise InputError(f"{strategy}.{name} cannot be {value!r}", values, f"It takes: {kind}")
+        if isinstance(value, Mapping | list) and (
+            other := [key for key in value if not isinstance(key, str)]
+        ):
+            # YAML reads NO as false, 007 as 7 and 2024-01-05 as a date: these are other keys.
+            raise InputError(
+                f"{strategy}.{name} names {other[0]!r}, which is no text",
+                values,
+                "Put it in quotes",
+            )

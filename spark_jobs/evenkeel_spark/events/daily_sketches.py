@@ -11,6 +11,7 @@ same, exact loads.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +27,7 @@ from evenkeel_spark.events.heavy_hitters import (
     LOAD,
     found_from,
     frequent_keys,
+    of_day,
     python_workers,
 )
 from evenkeel_spark.events.reader import (
@@ -114,17 +116,20 @@ def heavy_keys(
     found: DataFrame,
     spec: TableSpec,
     passes: Passes,
-    least: float,
+    least: Mapping[int, float],
     only: DataFrame | None = None,
 ) -> DataFrame:
     """Run the second pass: by day the load of keys with at least `least`, and of explicit keys.
+
+    A day has a limit of its own: by that of a day with few events, nearly all keys of the others
+    would be heavy.
 
     Parameters
     ----------
     found : events of heavy fine slots
     spec : of the table
     passes : parameters of the passes
-    least : load
+    least : load, by day
     only : HASH of the keys to count besides the explicit ones; None: all
 
     Returns
@@ -137,7 +142,8 @@ def heavy_keys(
         found = found.withColumn(HASH, F.expr(hash_sql(passes.key))).join(few, HASH, "left_semi")
     found = found.groupBy(DAY, *keys).agg(load_of(spec).alias(LOAD))
     found = found.withColumn(HASH, F.expr(hash_sql(passes.key)))
-    wanted = (col(LOAD) >= least) | F.expr(among_sql(HASH, passes.explicit.tolist()))
+    enough = (col(LOAD) >= of_day(least)) & (col(LOAD) > 0)
+    wanted = enough | F.expr(among_sql(HASH, passes.explicit.tolist()))
     return found.where(wanted).select(DAY, HASH, *keys, LOAD)
 
 
@@ -177,14 +183,13 @@ def sketch_days(
     error = np.bincount(at, load, minlength=len(days)) * passes.found
     own = np.mod(passes.explicit, passes.fine_slots)
     picked = np.union1d(fine[(load >= error[at]) & (load > 0)], own)
-    least = float(error.min()) if len(days) else 0.0
+    least = dict(zip(days.tolist(), error.tolist(), strict=True)) or {0: 0.0}
     found = events.where(F.expr(_member_sql(slot_sql(passes.key, passes.fine_slots), picked)))
     only = None
     if passes.sketch != "exact" and len(days):
         each = F.lit(1.0) if spec.load is None else col(spec.load).cast("double")
         hashed = found.select(DAY, F.expr(hash_sql(passes.key)).alias(HASH), each.alias(LOAD))
-        by_day = dict(zip(days.tolist(), error.tolist(), strict=True))
-        only = frequent_keys(hashed, passes.sketch, passes.found, by_day)
+        only = frequent_keys(hashed, passes.sketch, passes.found, least)
     with reading(spec), python_workers(passes.sketch):
         heavy = heavy_keys(found, spec, passes, least, only).toArrow()
     keys = zip(*(heavy[c.name].to_pylist() for c in passes.key), strict=True)

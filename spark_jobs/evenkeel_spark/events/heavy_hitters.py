@@ -16,7 +16,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
@@ -79,8 +79,12 @@ def frequent_keys(
         )
         counted = counted.groupBy(DAY, HASH).agg(F.sum(LOAD).alias(LOAD))
     # Each partition misses at most a part of its own load, so all miss that part of the day's.
-    days = F.create_map(*(F.lit(v) for day in least.items() for v in day))
-    return counted.where(F.col(LOAD) >= days[F.col(DAY)] * SLACK).select(HASH)
+    return counted.where(F.col(LOAD) >= of_day(least) * SLACK).select(HASH)
+
+
+def of_day(values: Mapping[int, float]) -> Column:
+    """Return the value of each row's DAY."""
+    return F.create_map(*(F.lit(part) for day in values.items() for part in day))[F.col(DAY)]
 
 
 @contextmanager

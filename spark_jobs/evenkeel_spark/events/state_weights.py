@@ -177,7 +177,9 @@ def weigh(
             rows, versions[name] = read_newest(spark, table.path)
             written = files(spark, table.path)
         counts = row_counts(rows, function, hashes, width_sql(table))
-        sizes = written.agg(F.sum("rows"), F.sum("size"), _footer())
+        # Another writer's files may have no statistics. If none has, count the rows that are read.
+        known = F.sum(F.when(F.col("rows").isNotNull(), F.col("size")))
+        sizes = written.agg(F.sum("rows"), F.coalesce(known, F.sum("size")), _footer())
         # Slot -1 holds the table's rows and bytes as written, from which follow the bytes per row.
         parts += [
             counts.select(F.lit(i).alias("table"), "*", F.lit(0).alias("bytes"), no_footer),
@@ -193,7 +195,7 @@ def weigh(
     size = np.zeros(len(rows))
     for i, (name, table) in enumerate(spec.state.items()):
         every, own = total & (table_of == i), ~total & (table_of == i)
-        mean = written[every].sum() / max(rows[every].sum(), 1.0)
+        mean = written[every].sum() / max(rows[every].sum() or rows[own].sum(), 1.0)
         widths = rows[own].sum(), width[own].sum()
         priced = _row_size(spark, table, tables.get(name), mean, *widths)
         size[own] = rows[own] * priced.row + width[own] * priced.byte

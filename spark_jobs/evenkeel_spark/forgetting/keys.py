@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from evenkeel.registry.forgetting import texts_of
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.hashing import Hashes, KeyColumn, key_hash, slot_of
-from partitioning.function.key_text import key_columns
+from partitioning.function.key_text import key_columns, key_text
 from partitioning.function.sql import quoted
 
 
@@ -47,14 +47,16 @@ class WantedKeys:
         types = [column.type for column in function.key]
         typed = key_columns(keys, types, sure=True)
         hashes = key_hash(typed, types)
-        values = zip(*(column.to_pylist() for column in typed), strict=True)
+        values = list(zip(*(column.to_pylist() for column in typed), strict=True))
         ddl = ", ".join(f"{quoted(c.name)} {c.type}" for c in function.key)
         return cls(
             function.key,
             hashes,
-            spark.createDataFrame(list(values), ddl).distinct(),
+            spark.createDataFrame(values, ddl).distinct(),
             tuple(sorted(set(slot_of(hashes, function.row_slots).tolist()))),
-            frozenset(set(keys).union(*(texts_of(column.to_pylist()) for column in typed))),
+            frozenset(
+                {*keys, *map(key_text, values)}.union(*(texts_of(c.to_pylist()) for c in typed))
+            ),
         )
 
     def equal_sql(self) -> str:

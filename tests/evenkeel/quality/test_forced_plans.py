@@ -36,3 +36,13 @@ def test_keys_that_fewer_channels_may_share_may_be_less_even() -> None:
     fewer = make_plan("words", hot, shared, CHANNELS, **asked, copies=2)
     assert fewer.imbalance_after > fewer.imbalance_before
     assert failing(plan_gate(fewer, shared, profile=hot)) == set()
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e-9])
+def test_loads_of_any_unit_are_compared_with_the_profile(unit: float) -> None:
+    profile = profile_of([unit * 1000.0, *[unit * 10.0] * 90])
+    plan = make_plan("words", profile, PREVIOUS, CHANNELS, max_imbalance=1.05)
+    what = "The loads that the plan predicts are those of the profile"
+    assert what not in failing(plan_gate(plan, PREVIOUS, profile=profile))
+    turned = replace(plan, loads_after=(*plan.loads_after[1:], plan.loads_after[0]))
+    assert what in failing(plan_gate(turned, PREVIOUS, profile=profile))

@@ -162,7 +162,6 @@ def test_channels_by_name_and_capacity(tmp_path):
             {"split": {"by": "id"}, "options": {"resources": "LC"}},
             "options: with `split`, `resources` must name one resource only",
         ),
-        ({"options": {"splitting": True}}, "options: splitting: set it in `split` instead"),
         ({"options": {"resorces": "L"}}, "options: .*no option 'resorces'. It has: .*resources"),
         ({"options": {"seconds": "long"}}, "options: .*frontier.seconds cannot be 'long'"),
         (

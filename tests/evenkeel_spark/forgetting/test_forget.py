@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from evenkeel_spark.forgetting.forget import forget
+from evenkeel_spark.forgetting.keys import WantedKeys
 from evenkeel_spark.jobs import maintain as job
 from evenkeel_spark.jobs.apply_window import apply_window
 from evenkeel_spark.jobs.bootstrap import bootstrap
@@ -21,6 +22,9 @@ from evenkeel_spark.migration.roll_back import roll_back
 from evenkeel_spark.migration.verify import verify
 from evenkeel_spark.tables.delta import state
 from partitioning.errors import FenceError, InputError
+from partitioning.function.channels import numbered_channels
+from partitioning.function.function import PartitioningFunction
+from partitioning.function.hashing import KeyColumn
 from tests.conftest import World
 from tests.support.placed import HEAVY, crashing_at, placed, planned
 
@@ -112,6 +116,14 @@ def test_composite_keys_with_nulls_and_separators_go(
     capsys.readouterr()
     assert forget(spark, table, ["nobody,DE"]) == {"totals": 0}
     assert "there was nothing of these keys" in capsys.readouterr().out
+
+
+def test_keys_are_sought_as_plans_write_them_however_they_are_typed(spark: SparkSession) -> None:
+    """An error, or a sentence of the watch, has a key's text."""
+    key, channels = (KeyColumn("who", "string"), KeyColumn("tag", "binary")), numbered_channels(2)
+    function = PartitioningFunction(key, channels, np.arange(4) % 2, strategy="uniform")
+    wanted = WantedKeys.of(spark, ['["a@b",null]', "c | DEADBEEF"], function)
+    assert {'["a@b", null]', "c | deadbeef"} <= wanted.texts
 
 
 def test_maintain_has_no_dry_run(

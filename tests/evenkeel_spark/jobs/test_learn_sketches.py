@@ -96,6 +96,17 @@ def test_sketches_list_what_exact_passes_list(
         assert (found[day].heavy_names, found[day].error) == (sketch.heavy_names, sketch.error)
 
 
+@pytest.mark.parametrize("kind", ["exact", "space_saving"])
+def test_a_day_with_few_events_makes_no_key_of_another_day_heavy(spark, world: World, kind: str):
+    full = spark.range(20_000).selectExpr("string(id % 1000) AS dest", "DATE'2013-01-01' AS at")
+    hot = spark.range(2_000).selectExpr("'hot' AS dest", "DATE'2013-01-01' AS at")
+    few = spark.range(1).selectExpr("'7' AS dest", "DATE'2013-01-02' AS at")
+    spec = world.respec(input={"path": "x", "time": "at"}).table.spec
+    passes = Passes(STRING, 64, 0.01, np.empty(0, np.int64), kind)
+    (_, first), (_, second) = sorted(sketch_days(full.union(hot).union(few), spec, passes).items())
+    assert first.heavy_names == ("hot",) and second.heavy_names == ("7",)
+
+
 def test_executors_without_our_python(spark, world: World, monkeypatch):
     monkeypatch.setattr(spark.sparkContext, "pythonExec", "/no/python")
     frame = spark.range(9).selectExpr("string(id) AS dest")

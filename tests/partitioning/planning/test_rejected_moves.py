@@ -74,6 +74,17 @@ def test_no_channel_at_1019_is_told_as_over_an_aim_of_102() -> None:
     assert {r.source for r in over} == {0, 2}
 
 
+def test_a_plan_whose_keys_are_all_light_has_a_list() -> None:
+    load = np.full(300, 10.0)
+    key = (KeyColumn("word", "string"),)
+    profile = profile_of_keys(
+        key, key_hash([NAMES], ["string"]), load, 64, state=load, threshold=11.0, names=NAMES
+    )
+    made = plan(profile, max_imbalance=1.05)
+    assert made.moves and not len(profile.heavy)
+    assert all(r.kind == "slot" for r in rejected(made, profile))
+
+
 def test_what_the_budget_does_not_buy_stays() -> None:
     profile = world(0.8)
     made = plan(profile, max_imbalance=1.0, budget=150)

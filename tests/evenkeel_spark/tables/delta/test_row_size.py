@@ -108,6 +108,24 @@ def test_a_column_that_was_renamed_is_priced_as_before(
     assert size_rows(spark, renamed).byte > 0
 
 
+def test_files_without_statistics_make_no_row_dearer(spark: SparkSession, tmp_path: Path) -> None:
+    home = placed(spark, tmp_path)
+    table, function = home.table, home.table.epoch().function
+
+    def each() -> float:
+        weight = weigh(spark, table.spec, function, hashes([]))
+        return float(weight.bytes.sum() / weight.rows.sum())
+
+    before, other = each(), spark.newSession()
+    other.conf.set("spark.databricks.delta.stats.collect", "false")
+    rows = other.read.format("delta").load(home.path())
+    for mode in ("append", "overwrite"):
+        rows.coalesce(1).write.format("delta").mode(mode).save(home.path())
+        known = state.files(spark, home.path()).where("rows IS NOT NULL").count()
+        assert (known > 0) == (mode == "append")
+        assert 0 < each() < 1.3 * before
+
+
 @pytest.mark.slow
 def test_hidden_rows_do_not_change_the_prices_of_others(spark: SparkSession, apart: Placed) -> None:
     wide, narrow = priced(spark, apart)

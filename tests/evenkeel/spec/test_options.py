@@ -1,0 +1,37 @@
+"""Options of strategies in a spec: what YAML reads as another key, and what has a field."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evenkeel.spec.loading import load_spec
+from partitioning.errors import InputError
+from tests.support.cases.specs import write
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        # YAML reads NO as false, 007 as 7, and 2024-01-05 as a date.
+        ({"options": {"pinned": {False: "1"}}}, "frontier.pinned names False, which is no text"),
+        ({"options": {"excluded": ["JFK", 812]}}, "frontier.excluded names 812, .*in quotes"),
+        ({"options": {"budget": 5}}, "options: budget: set it in the spec itself"),
+        ({"options": {"max_imbalance": 1.2}}, "options: max_imbalance: set it in the spec itself"),
+        ({"options": {"splitting": True}}, "options: splitting: set it .* in `split`, instead"),
+        ({"registry": ""}, "registry: must not be empty"),
+        ({"input": {"path": ""}}, "input.path: must not be empty"),
+    ],
+)
+def test_what_would_mean_something_else_is_refused(
+    tmp_path: Path, changed: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(InputError, match=said):
+        load_spec(write(tmp_path, **changed))
+
+
+def test_keys_in_quotes_are_taken(tmp_path: Path) -> None:
+    named = {"pinned": {"812": "1", "NO": 2}, "excluded": ["007"]}
+    assert load_spec(write(tmp_path, options=named)).options == named
