@@ -27,7 +27,7 @@ from partitioning.errors import InputError
 from partitioning.function.channels import Channel, check_channels, numbered_channels
 from partitioning.function.function import DEFAULT_SLOTS
 from partitioning.strategies import PRODUCTION
-from partitioning.strategies.options import check_options, production_problem
+from partitioning.strategies.options import check_ranges, production_problem
 
 #: Fields for Delta tables. Rows of Iceberg tables move in one commit, and no key is split there.
 DELTA_ONLY = {"batch", "batch_files", "rate", "rate_rows", "fence", "split"}
@@ -187,9 +187,9 @@ class TableSpec(Strict):
     def _allowed(cls, options: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
         if "strategy" in info.data:
             try:
-                check_options(info.data["strategy"], options)
+                check_ranges(info.data["strategy"], options)
             except InputError as error:
-                raise ValueError(f"{error.what}. {error.fix}") from error
+                raise ValueError(f"{error.where}: {error.what}. {error.fix}") from error
         if own := sorted(set(options) & {"splitting", "copies", "worth", *cls.model_fields}):
             raise ValueError(f"{', '.join(own)}: set it in the spec itself, or in `split`, instead")
         if info.data.get("split") is not None and len(set(options.get("resources", "L"))) > 1:

@@ -7,8 +7,13 @@ from collections.abc import Mapping
 from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
+import numpy as np
+
 from partitioning.errors import InputError
+from partitioning.function.channels import numbered_channels
+from partitioning.function.hashing import KeyColumn, key_hash
 from partitioning.strategies import PRODUCTION, STRATEGIES
+from partitioning.workload.profile import profile_of_keys
 
 #: No option is so large; it is still a float.
 _TOO_LARGE = 1e300
@@ -74,3 +79,27 @@ def check_options(
                 values,
                 "Put it in quotes",
             )
+
+
+def check_ranges(strategy: str, options: Mapping[str, Any]) -> None:
+    """Refuse what `check_options` does, and a value out of its range, by a plan of few keys.
+
+    Options that name keys are not tried: these are of types that only the events tell.
+
+    Raises
+    ------
+    InputError : what `check_options` raises, or the strategy about one of the options
+    """
+    check_options(strategy, options)
+    given = {name: value for name, value in options.items() if name not in ("pinned", "excluded")}
+    key, hashes = (KeyColumn("key", "bigint"),), key_hash([[*range(8)]], ["bigint"])
+    load = np.arange(1.0, 9.0)
+    profile = profile_of_keys(key, hashes, load, 8, state=load, threshold=7.0)
+    channels = numbered_channels(2)
+    previous = STRATEGIES["uniform"](profile, None, channels)
+    try:
+        STRATEGIES[strategy](profile, previous, channels, **given)
+    except InputError as error:
+        # Anything else is about these few keys.
+        if error.where in given:
+            raise

@@ -9,6 +9,7 @@ import pytest
 
 from evenkeel.spec.loading import load_spec
 from partitioning.errors import InputError
+from partitioning.strategies import PRODUCTION
 from tests.support.cases.specs import write
 
 
@@ -21,6 +22,10 @@ from tests.support.cases.specs import write
         ({"options": {"budget": 5}}, "options: budget: set it in the spec itself"),
         ({"options": {"max_imbalance": 1.2}}, "options: max_imbalance: set it in the spec itself"),
         ({"options": {"splitting": True}}, "options: splitting: set it .* in `split`, instead"),
+        ({"options": {"seconds": -1}}, "options: seconds: expected more than 0 seconds, got -1"),
+        ({"options": {"resources": "Lx"}}, "options: resources: expected letters of L"),
+        ({"strategy": "scan", "options": {"alpha": 0.5}}, "options: alpha: 0.5 tolerates"),
+        ({"strategy": "consistent", "options": {"points": 0}}, "options: points: 0 points"),
         ({"registry": ""}, "registry: must not be empty"),
         ({"input": {"path": ""}}, "input.path: must not be empty"),
     ],
@@ -35,3 +40,18 @@ def test_what_would_mean_something_else_is_refused(
 def test_keys_in_quotes_are_taken(tmp_path: Path) -> None:
     named = {"pinned": {"812": "1", "NO": 2}, "excluded": ["007"]}
     assert load_spec(write(tmp_path, options=named)).options == named
+
+
+@pytest.mark.parametrize(
+    ("strategy", "options"),
+    [
+        ("frontier", {"seconds": 5, "resources": "LCQB"}),
+        ("scan", {"alpha": 1.1, "utility": "APM"}),
+        ("consistent", {"points": 1}),
+        *((name, {}) for name in PRODUCTION),
+    ],
+)
+def test_options_in_their_range_are_taken(
+    tmp_path: Path, strategy: str, options: dict[str, Any]
+) -> None:
+    assert load_spec(write(tmp_path, strategy=strategy, options=options)).options == options
