@@ -58,6 +58,8 @@ class SparkJob(Lineage, SparkSubmitOperator):
         )
         self.job = job
         self._process: subprocess.Popen[str] | None = None
+        #: Whether this try has found an earlier driver, or submitted one.
+        self._has_driver = False
 
     def render_template(
         self, content: Any, context: Any, jinja_env: Any = None, seen_oids: Any = None
@@ -182,17 +184,20 @@ class SparkJob(Lineage, SparkSubmitOperator):
         """
         if (store := context.get("task_state_store")) is not None:
             store.set(_SUBMITTED_BY, self._given()["--attempt"])
+        self._has_driver = True
         return super().submit_job(context)
 
     def get_job_status(self, external_id: Any, context: Any) -> str:
         """Return what the cluster says of an earlier driver, "FORGOTTEN" if it knows it no more."""
         try:
-            return str(super().get_job_status(external_id, context))
+            status = str(super().get_job_status(external_id, context))
         except RuntimeError as error:
             # A resource manager that was started again, or has had many applications since.
             if "returned HTTP 404" in str(error):
                 return "FORGOTTEN"
             raise
+        self._has_driver = True
+        return status
 
     def is_job_succeeded(self, status: str) -> bool:
         """Return False: a driver that has ended well says nothing about a task that was cleared.
@@ -269,7 +274,7 @@ class SparkJob(Lineage, SparkSubmitOperator):
 
         given = self._given()
         # The driver has the id of the try that submitted it, which may be an earlier one.
-        store = None if SharedSpark.of_environment() else context.get("task_state_store")
+        store = context.get("task_state_store") if self._has_driver else None
         attempt = (store and store.get(_SUBMITTED_BY)) or given["--attempt"]
         with one_line():
             # A spec that cannot be read fails the task here with the job's own message.

@@ -34,6 +34,8 @@ echo "Submitted application application_1_0001"
 """
 RUNNING, FAILED = ("RUNNING", "UNDEFINED"), ("FINISHED", "FAILED")
 SUCCEEDED, FORGOTTEN = ("FINISHED", "SUCCEEDED"), ("", "")
+#: The resource manager is there, and has no answer.
+SILENT = ("", "silent")
 
 
 class TaskState(dict[str, Any]):
@@ -51,7 +53,7 @@ def manager() -> Iterator[ThreadingHTTPServer]:
             said = self.server.said  # type: ignore[attr-defined]
             state, final = said.pop(0) if len(said) > 1 else said[0]
             body = json.dumps({"app": {"state": state, "finalStatus": final}}).encode()
-            self.send_response(404 if (state, final) == FORGOTTEN else 200)
+            self.send_response({FORGOTTEN: 404, SILENT: 503}.get((state, final), 200))
             self.end_headers()
             self.wfile.write(body)
 
@@ -120,6 +122,23 @@ def test_a_retry_finds_the_driver_on_yarn_and_its_error(
     with pytest.raises(RuntimeError, match="final status: FAILED"):
         yarn.attempt("third")
     assert "--attempt third" in yarn.submitted[1]
+
+
+@pytest.mark.skipif(not REMEMBERS_DRIVERS, reason="Airflow 3.3 or newer keeps a driver's id")
+def test_while_yarn_is_silent_an_old_error_ends_no_task(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, manager: ThreadingHTTPServer
+) -> None:
+    yarn = Yarn(tmp_path, monkeypatch, f"127.0.0.1:{manager.server_port}")
+    manager.said = [FAILED]  # type: ignore[attr-defined]
+    yarn.left("first", InputError("no column day"))
+    with pytest.raises(AirflowFailException, match="^no column day$"):
+        yarn.attempt("first")
+    # Its cause is mended, and the task is cleared, while the resource manager is down.
+    manager.said = [SILENT]  # type: ignore[attr-defined]
+    with pytest.raises(RuntimeError, match="HTTP 503"):
+        yarn.attempt("cleared")
+    manager.said = [FAILED, SUCCEEDED]  # type: ignore[attr-defined]
+    yarn.attempt("again")
 
 
 @pytest.mark.parametrize("earlier", [SUCCEEDED, FORGOTTEN])
