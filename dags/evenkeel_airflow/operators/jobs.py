@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any
 
 from evenkeel_airflow.airflow_versions import AirflowSkipException
@@ -36,6 +36,7 @@ class Learn(SparkJob):
         if key is not None and "--end" not in given:
             with one_line():
                 given["--end"] = _day_after(key, context["run_id"])
+        _check_days(given)
         self.application_args = [part for pair in given.items() for part in pair]
         super().execute(context)
 
@@ -77,6 +78,11 @@ class ApplyWindow(SparkJob):
     def __init__(self, *, spec: str, start: str, end: str, **kwargs: Any) -> None:
         arguments = {"--spec": spec, "--start": start, "--end": end}
         super().__init__(job="apply_window", arguments=arguments, **kwargs)
+
+    def execute(self, context: Any) -> None:
+        """Look at the days, then run the job."""
+        _check_days(self._given())
+        super().execute(context)
 
 
 class PlanJob(SparkJob):
@@ -167,6 +173,22 @@ def _half_moved(given: Mapping[str, str], dag: str) -> str | None:
         # The job says what is torn.
         return given.get("--digest")
     return half and half.digest
+
+
+def _check_days(given: Mapping[str, str]) -> None:
+    """Refuse a text that is no day: the job would be tried again as if a cluster were down."""
+    for option in ("--start", "--end"):
+        if (text := given.get(option)) is None:
+            continue
+        with one_line():
+            try:
+                date.fromisoformat(text)
+            except ValueError:
+                raise InputError(
+                    f"expected a day as YYYY-MM-DD, found {text!r}",
+                    option,
+                    "Correct the template or the Param that gives it, such as by `| ds`",
+                ) from None
 
 
 def _day_after(key: str, run: str) -> str:

@@ -68,6 +68,8 @@ OF_SPECS = {
     r"expected seconds, or a time such": "The setting has a sign, a unit that Spark's times do not "
     "have, or two parts, such as 1h30m.",
     # Airflow.
+    r"expected a day as YYYY-MM-DD": "A template gave a moment, or a Param of a DAG of one's own "
+    "took any text.",
     r"expected a partition key that": "The program that updates the asset names its partitions in "
     "another way, such as by week or by region.",
     r"expected arguments of Airflow's": "A name is mistyped, is of another operator, or is one "

@@ -20,7 +20,7 @@ from evenkeel.inspect.half_moved import mark_moving
 from evenkeel.registry.files.run_files import RunFiles
 from evenkeel_airflow import tasks
 from evenkeel_airflow.airflow_versions import AirflowFailException, AirflowSkipException
-from evenkeel_airflow.operators import ApplyWindow, Approve, Repair, SparkJob, ValidatePlan
+from evenkeel_airflow.operators import ApplyWindow, Approve, Learn, Repair, SparkJob, ValidatePlan
 from evenkeel_airflow.operators.jobs import PlanJob, RollBack
 from tests.support.raw_json import write_json
 from tests.support.worlds.shop import Shop
@@ -164,3 +164,23 @@ def test_a_plan_that_nobody_answers_in_time_fails_at_once() -> None:
 def test_a_decide_that_was_marked_a_success_by_hand_is_named() -> None:
     with pytest.raises(AirflowFailException, match="Clear decide"):
         tasks.plan.function("t.yaml", None)
+
+
+@pytest.mark.parametrize("job", ["apply", "learn"])
+def test_a_text_that_is_no_day_fails_at_once(job: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The job would end without a word to Airflow, which would try it again for an hour."""
+    ran: list[str] = []
+    monkeypatch.setattr(SparkJob, "execute", lambda self, _: ran.append(self.job))
+    for end, good in (("2026-01-02T00:00:00+00:00", False), ("2026-01-02", True)):
+        if job == "apply":
+            task = ApplyWindow(task_id="t", spec="t.yaml", start="2026-01-01", end=end)
+        else:
+            task = Learn(task_id="t", arguments={"--spec": "t.yaml", "--end": end})
+            # As Airflow renders it for a run without a partition.
+            task.application_args[task.application_args.index("--partition") + 1] = ""
+        if good:
+            task.execute({"run_id": "r"})
+            continue
+        with pytest.raises(AirflowFailException, match="--end: expected a day as YYYY-MM-DD"):
+            task.execute({"run_id": "r"})
+    assert len(ran) == 1
