@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Any
 
 from croniter import croniter
 
 #: Schedules that Airflow knows by name, and croniter does not.
 _NAMED = ("@once", "@quarterly")
-#: Minutes between two runs of the schedules that say so by name.
-_PERIODS = {"@hourly": 60, "@daily": 1440, "@midnight": 1440}
+#: Runs after which a schedule has shown its longest gap, if that is short.
+_RUNS = 50
 
 
 def check_schedule(schedule: Any) -> None:
@@ -37,9 +39,21 @@ def check_looks(every: int, schedule: Any) -> None:
     ------
     ValueError : no look would come between two runs
     """
-    period = _PERIODS.get(str(schedule))
+    period = _longest_gap(schedule)
     if period is not None and every >= period:
         raise ValueError(
-            f"watch.every: expected less than {period} minutes, those of schedule "
+            f"watch.every: expected less than {period:g} minutes, those of schedule "
             f"{schedule} (got {every})"
         )
+
+
+def _longest_gap(schedule: Any) -> float | None:
+    """Return the most minutes between two runs of a schedule; None: it says none."""
+    if not isinstance(schedule, str) or schedule in _NAMED:
+        return None
+    try:
+        runs = croniter(schedule, datetime(2026, 1, 1, tzinfo=UTC))
+        moments = [runs.get_next(float) for _ in range(_RUNS)]
+    except (KeyError, ValueError):
+        return None
+    return max(later - one for one, later in pairwise(moments)) / 60

@@ -25,7 +25,9 @@ def check_channels(channels: Sequence[Channel]) -> None:
     if len({c.name for c in channels}) != len(channels):
         raise InputError("channel names must differ", fix="Give each channel a name of its own")
     capacities = np.array([c.capacity for c in channels], dtype=np.float64)
-    if not np.isfinite(capacities).all() or (capacities < 0).any() or capacities.sum() == 0:
+    with np.errstate(over="ignore"):
+        total = capacities.sum()
+    if not np.isfinite(total) or (capacities < 0).any() or total == 0:
         raise InputError(
             "capacities must be finite, not negative, and not all 0",
             fix="Give each open channel a capacity above 0, such as 1",

@@ -1,4 +1,4 @@
-"""Options of strategies in a spec: what YAML reads as another key, and what has a field."""
+"""Values of a spec that would mean something else, or with which nothing would ever happen."""
 
 from __future__ import annotations
 
@@ -55,3 +55,11 @@ def test_options_in_their_range_are_taken(
     tmp_path: Path, strategy: str, options: dict[str, Any]
 ) -> None:
     assert load_spec(write(tmp_path, strategy=strategy, options=options)).options == options
+
+
+def test_looks_must_come_between_the_runs_of_a_cron_expression(tmp_path: Path) -> None:
+    watched = {"watch": {"every": 60}, "input": {"path": "x", "time": "at"}}
+    with pytest.raises(InputError, match="watch.every: expected less than 60 minutes"):
+        load_spec(write(tmp_path, schedule="0 * * * *", **watched))
+    for schedule in ("0 2,3 * * *", "0 0 30 2 *", "@weekly"):
+        assert load_spec(write(tmp_path, schedule=schedule, **watched)).watch

@@ -102,6 +102,7 @@ def test_the_function_cannot_be_changed():
         ((), "at least 1 channel"),
         ((Channel("a"), Channel("a")), "names must differ"),
         ((Channel("a", 0.0),), "not all 0"),
+        ((Channel("a", 1e308), Channel("b", 1e308)), "must be finite"),
         ((Channel("a", float("nan")),), "finite"),
         ((Channel("a", -1.0),), "not negative"),
     ],
