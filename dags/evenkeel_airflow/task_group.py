@@ -37,8 +37,8 @@ class RebalanceTaskGroup(TaskGroup):
 
     Raises
     ------
-    InputError : the spec is wrong, which names every wrong field; `prefix_group_id` is false; or
-        the group's own `default_args` have a name that no team may set
+    InputError : the spec is wrong, which names every wrong field; `prefix_group_id` is false; its
+        own `default_args` have a name that no team may set; or the DAG has such a group
     """
 
     def __init__(
@@ -57,6 +57,15 @@ class RebalanceTaskGroup(TaskGroup):
         check_default_args(kwargs.get("default_args") or {}, type(self).__name__)
         found = load_spec(spec)
         super().__init__(group_id=group_id or f"rebalance_{found.table}", **kwargs)
+        self.registry = found.registry
+        for other in self.dag.task_group.get_task_group_dict().values():
+            same = isinstance(other, RebalanceTaskGroup) and other.registry == found.registry
+            if same and other is not self:
+                raise InputError(
+                    f"expected one group of table {found.table}, found {other.group_id} as well",
+                    f"DAG {self.dag.dag_id}",
+                    "Put the second one into a DAG of its own: they would share a run's files",
+                )
         self.default_args = of_group(self.dag.default_args, self.default_args)
         with self:
             whole_rebalance(found, str(Path(spec).resolve()))

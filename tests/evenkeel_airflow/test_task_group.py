@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -70,13 +71,14 @@ def test_the_tasks_take_the_default_args_of_the_users_dag(world: World) -> None:
     theirs = {"retries": 4, "pool": "small", "trigger_rule": "all_done", "do_xcom_push": False}
     with DAG("mine", schedule=None, default_args=theirs) as dag:
         RebalanceTaskGroup(world.spec_path, default_args={"pool": "own", "queue": "spark"})
+    with DAG("second", schedule=None, default_args=theirs) as second:
         RebalanceTaskGroup(world.spec_path, "again")
     with DAG("plain", schedule=None) as plain:
         RebalanceTaskGroup(world.spec_path)
-    assert len(plain.tasks) == 10 and len(dag.tasks) == 20
+    assert len(plain.tasks) == len(dag.tasks) == len(second.tasks) == 10
     for task in plain.tasks:
         assert (task.retries, task.retry_delay) == (2, timedelta(seconds=30)), task.task_id
-        own, again = dag.get_task(task.task_id), dag.get_task(f"again.{task.label}")
+        own, again = dag.get_task(task.task_id), second.get_task(f"again.{task.label}")
         assert (own.retries, own.pool, own.queue) == (4, "own", "spark"), task.task_id
         assert (again.retries, again.pool) == (4, "small"), task.task_id
         for other in (own, again):
@@ -89,6 +91,18 @@ def test_default_args_of_a_group_that_no_task_takes_are_refused(world: World) ->
     said = r"^default_args of RebalanceTaskGroup: .* got trigger_rule \(set by each task\)"
     with DAG("mine", schedule=None), pytest.raises(InputError, match=said):
         RebalanceTaskGroup(world.spec_path, default_args={"trigger_rule": "all_done"})
+
+
+def test_a_dag_has_one_group_of_a_table(world: World, tmp_path: Path) -> None:
+    """Two of them would write the same files, and ask a person about the plan of either."""
+    with DAG("twice"):
+        RebalanceTaskGroup(world.spec_path)
+        with pytest.raises(InputError, match="expected one group of table trips, found rebalance_"):
+            RebalanceTaskGroup(world.spec_path, group_id="again")
+        other = shutil.copy(world.spec_path, tmp_path / "other.yaml")
+        text = Path(other).read_text().replace("registry: registry", "registry: elsewhere")
+        Path(other).write_text(text)
+        RebalanceTaskGroup(other, group_id="other")
 
 
 def test_a_group_whose_tasks_do_not_have_its_name_is_refused(world: World) -> None:

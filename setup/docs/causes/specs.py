@@ -74,6 +74,8 @@ OF_SPECS = {
     "another way, such as by week or by region.",
     r"expected arguments of Airflow's": "A name is mistyped, is of another operator, or is one "
     "that each task sets by itself.",
+    r"expected one group of table": "A DAG was to rebalance a table twice, such as before and "
+    "after a load.",
     r"expected prefix_group_id": "Ids without the group's name were wanted, as Airflow's own "
     "TaskGroup can have them.",
 }
