@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import json
 import zipfile
+from collections.abc import Sequence
 from dataclasses import fields
 from functools import lru_cache
 from typing import Any, Literal
@@ -15,6 +17,10 @@ from partitioning.errors import DamagedError
 
 #: Heads of .npy files that a process keeps parsed. Profiles of one table share theirs.
 KEPT_HEADERS = 1024
+#: Array that names which an array of texts cannot hold are in, as JSON.
+_JSON = "heavy_names_json"
+#: Characters that an array of texts may have, whatever the texts' own lengths.
+_FEW = 1 << 20
 
 
 def make_read_only(record: Any) -> None:
@@ -47,6 +53,8 @@ def pack(record: Any) -> bytes:
         if f.name == "key":
             arrays["key_names"] = np.array([c.name for c in item], dtype=np.str_)
             arrays["key_types"] = np.array([c.type for c in item], dtype=np.str_)
+        elif f.name == "heavy_names" and _need_json(item):
+            arrays[_JSON] = np.frombuffer(json.dumps(item).encode(), dtype=np.uint8)
         elif f.name in ("heavy_names", "window"):
             arrays[f.name] = np.array(item, dtype=np.str_)
         else:
@@ -54,6 +62,17 @@ def pack(record: Any) -> bytes:
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **arrays)
     return buffer.getvalue()
+
+
+def _need_json(names: Sequence[str]) -> bool:
+    """Return whether an array of texts would change names, or be far larger than they are.
+
+    NumPy gives each text the length of the longest, and drops null characters at its end.
+    """
+    most = max(map(len, names), default=0)
+    return any(n.endswith("\0") for n in names) or (
+        most * len(names) > max(_FEW, 4 * sum(map(len, names)))
+    )
 
 
 def unpack(data: bytes, where: str) -> dict[str, Any]:
@@ -78,6 +97,8 @@ def unpack(data: bytes, where: str) -> dict[str, Any]:
     ):
         if name in values and values[name].ndim == 0:
             values[name] = convert(values[name])
+    if _JSON in values:
+        values["heavy_names"] = json.loads(values.pop(_JSON).tobytes())
     if "heavy_names" in values:
         values["heavy_names"] = tuple(str(n) for n in values["heavy_names"])
     return values

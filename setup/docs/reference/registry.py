@@ -66,7 +66,11 @@ _ARRAYS = {
     "heavy_load": ("load of each heavy key", _LOAD),
     "heavy_bytes": ("state of each heavy key, copies included", "bytes"),
     "heavy_rows": ("state of each heavy key, copies included", "rows"),
-    "heavy_names": ("how a person writes each heavy key", "text"),
+    "heavy_names": (
+        "how a person writes each heavy key; a few very long ones, or ones that end with a null "
+        "character, are JSON in bytes, in `heavy_names_json`",
+        "text",
+    ),
     "heavy_copy_bytes": ("one copy of what build sides hold of each heavy key", "bytes"),
     "heavy_copy_rows": ("one copy of what build sides hold of each heavy key", "rows"),
     "error": ("no key has more load that is not listed here", _LOAD),

@@ -14,6 +14,7 @@ from hypothesis.extra import numpy as some
 
 from partitioning.errors import DamagedError
 from partitioning.workload.npz import unpack
+from partitioning.workload.profile import Sketch
 
 KINDS = st.sampled_from(["<f8", ">f8", "<i4", "<u8", "|b1", "<U7"])
 
@@ -50,3 +51,25 @@ def test_an_array_of_another_length_than_its_head_says_is_refused(change: int) -
     said = f"{24 + change} bytes of an array, expected 3 x float64"
     with pytest.raises(DamagedError, match=said):
         unpack(buffer.getvalue(), "here")
+
+
+@pytest.mark.parametrize(
+    ("names", "json"),
+    [
+        (["EWR", "JFK"], False),
+        ([], False),
+        (["a\0", "\0", "é"], True),
+        (["x" * 100_000, *(f"key {i}" for i in range(1, 500))], True),
+        (["key"] * 400_000, False),
+    ],
+)
+def test_names_come_back_as_they_were_and_take_no_more_than_they_need(
+    names: list[str], json: bool
+) -> None:
+    hashes, load = np.arange(len(names), dtype=np.int64), np.ones(len(names))
+    sketch = Sketch(np.ones(4), hashes, load, tuple(names), 0.0, len(names))
+    data = sketch.to_bytes()
+    assert Sketch.from_bytes(data).heavy_names == tuple(names)
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        assert ("heavy_names_json.npy" in archive.namelist()) == json
+        assert max(file.file_size for file in archive.infolist()) < 8_000_000
