@@ -98,14 +98,18 @@ def code_of(module: str) -> str:
 
 
 def _without_words(file: Path) -> str:
-    """Return a module's syntax tree without docstrings and comments: these decide no figure."""
-    tree = ast.parse(file.read_bytes())
+    """Return a module's syntax tree without what decides no figure: docstrings and comments.
+
+    Of imports only the names count: a test of the tree sees that each stands in one module.
+    """
+    tree, names = ast.parse(file.read_bytes()), set[str]()
     for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(
-            node
-        ):
-            node.body = node.body[1:]
-    return ast.dump(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+            imports = [part for part in node.body if isinstance(part, ast.ImportFrom)]
+            names |= {ast.dump(alias) for part in imports for alias in part.names}
+            words = int(ast.get_docstring(node) is not None)
+            node.body = [part for part in node.body[words:] if part not in imports]
+    return ast.dump(tree) + "".join(sorted(names))
 
 
 def marked(page: str, name: str, older: bool) -> str:

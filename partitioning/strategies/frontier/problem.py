@@ -188,7 +188,7 @@ def problem_of(
 
     Examples
     --------
-    >>> from partitioning.function.function import numbered_channels
+    >>> from partitioning.function.channels import numbered_channels
     >>> from partitioning.streams.zipf_stream import zipf_profile
     >>> problem = problem_of(zipf_profile(1000, 1.0, slots=64), None, numbered_channels(4))
     >>> len(problem.load) - problem.profile.slots == len(problem.profile.heavy)

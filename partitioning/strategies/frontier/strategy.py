@@ -51,7 +51,7 @@ def frontier(
 
     Examples
     --------
-    >>> from partitioning.function.function import numbered_channels
+    >>> from partitioning.function.channels import numbered_channels
     >>> from partitioning.streams.zipf_stream import zipf_profile
     >>> frontier(zipf_profile(1000, 1.0, slots=64), None, numbered_channels(4)).strategy
     'frontier'

@@ -50,7 +50,7 @@ def level_worth(
     --------
     Half of the load would move to get from 1.02 to 1.
 
-    >>> from partitioning.function.function import numbered_channels
+    >>> from partitioning.function.channels import numbered_channels
     >>> from partitioning.strategies.hashing import uniform
     >>> from partitioning.streams.zipf_stream import KEY
     >>> from partitioning.workload.profile import profile_of_keys
@@ -78,7 +78,7 @@ def plan_whole_keys(request: Request, problem: Problem) -> Candidate:
 
     Examples
     --------
-    >>> from partitioning.function.function import numbered_channels
+    >>> from partitioning.function.channels import numbered_channels
     >>> from partitioning.strategies.frontier.options import FrontierOptions
     >>> from partitioning.streams.zipf_stream import KEY, hashed_keys
     >>> from partitioning.workload.profile import profile_of_keys

@@ -54,7 +54,7 @@ def trino(
 
     Examples
     --------
-    >>> from partitioning.function.function import numbered_channels
+    >>> from partitioning.function.channels import numbered_channels
     >>> from partitioning.streams.zipf_stream import zipf_profile
     >>> len(trino(zipf_profile(1000, 2.0, slots=64), None, numbered_channels(4)).split)
     2

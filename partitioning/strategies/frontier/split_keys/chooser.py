@@ -25,7 +25,7 @@ def choose_plan(request: Request, problem: Problem) -> PartitioningFunction:
 
     Examples
     --------
-    >>> from partitioning.function.function import numbered_channels
+    >>> from partitioning.function.channels import numbered_channels
     >>> from partitioning.strategies.frontier.options import FrontierOptions
     >>> from partitioning.streams.zipf_stream import KEY, hashed_keys
     >>> from partitioning.workload.profile import profile_of_keys

@@ -77,7 +77,7 @@ def shared_plan(
 
     Examples
     --------
-    >>> from partitioning.function.function import numbered_channels
+    >>> from partitioning.function.channels import numbered_channels
     >>> from partitioning.strategies.frontier.problem import problem_of
     >>> from partitioning.streams.zipf_stream import KEY, hashed_keys
     >>> from partitioning.workload.profile import profile_of_keys
