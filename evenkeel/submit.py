@@ -200,16 +200,17 @@ def submit(
 
     Raises
     ------
-    InputError : there is no such job
+    InputError : there is no such job, or the options have a quote without its end
     SetupError : spark-submit or Java is missing, or Spark Connect is asked for
     MissingExtraError : PySpark or Delta is not installed
     """
     if job not in job_names():
         raise InputError(f"there is no job {job!r}", fix=f"Known: {', '.join(job_names())}")
+    given = _split(options)
     require_packages("spark", "pyspark", "delta")
     check_own_driver()
     if SharedSpark.of_environment() is not None and not options:
-        return subprocess.call(job_command(job, arguments), env={**os.environ, **variables})
+        return _call(job_command(job, arguments), {**os.environ, **variables})
     # The driver needs this package, so it runs this Python; so do workers on this machine.
     here = dict.fromkeys(("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"), sys.executable)
     env = {**here, **os.environ, **variables}
@@ -219,10 +220,37 @@ def submit(
             "expected spark-submit in $SPARK_HOME/bin or on PATH, found none",
             fix=f"Set SPARK_HOME, or install Spark with: {install_command('spark')}",
         )
-    code = subprocess.call([command, *shlex.split(options), job_file(job), *arguments], env=env)
+    code = _call([command, *given, job_file(job), *arguments], env)
     if code == NO_JAVA:
         check_java(env)
     return code
+
+
+def _split(options: str) -> list[str]:
+    try:
+        return shlex.split(options)
+    except ValueError as error:
+        raise InputError(
+            f"{options!r} cannot be split ({error})", "--submit", "Close the quotes"
+        ) from None
+
+
+def _call(command: Sequence[str], env: Mapping[str, str]) -> int:
+    """Run a program and return its exit code.
+
+    Ctrl-C comes to the program, too, which ends in its own way: a job cancels what Spark does for
+    it. A second one ends it at once.
+    """
+    process = subprocess.Popen(command, env=env)
+    try:
+        return process.wait()
+    except KeyboardInterrupt:
+        pass
+    try:
+        return process.wait()
+    except KeyboardInterrupt:
+        process.kill()
+        return process.wait()
 
 
 def keep_spark(folder: Path, variables: Mapping[str, str], options: str = "") -> NoReturn:
@@ -235,9 +263,11 @@ def keep_spark(folder: Path, variables: Mapping[str, str], options: str = "") ->
 
     Raises
     ------
+    InputError : the options have a quote without its end
     SetupError : Spark Connect is asked for
     MissingExtraError : PySpark or Delta is not installed
     """
+    _split(options)
     require_packages("spark", "pyspark", "delta")
     check_own_driver()
     # The server starts Spark itself: spark-submit would not let it start a second one.

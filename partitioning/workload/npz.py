@@ -20,7 +20,7 @@ KEPT_HEADERS = 1024
 #: Array that names which an array of texts cannot hold are in, as JSON.
 _JSON = "heavy_names_json"
 #: Characters that an array of texts may have, whatever the texts' own lengths.
-_FEW = 1 << 20
+_MOST_PLAIN = 1 << 20
 
 
 def make_read_only(record: Any) -> None:
@@ -71,7 +71,7 @@ def _need_json(names: Sequence[str]) -> bool:
     """
     most = max(map(len, names), default=0)
     return any(n.endswith("\0") for n in names) or (
-        most * len(names) > max(_FEW, 4 * sum(map(len, names)))
+        most * len(names) > max(_MOST_PLAIN, 4 * sum(map(len, names)))
     )
 
 

@@ -6,6 +6,7 @@ import importlib.metadata
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 from evenkeel import spark_commands
 from evenkeel.cli import main
 from evenkeel.submit import submit
-from partitioning.errors import SetupError
+from partitioning.errors import InputError, SetupError
 from tests.support.worlds.old_registry import spec_path  # noqa: F401  a fixture
 
 #: The console, in an installation without the package `evenkeel_spark`.
@@ -239,3 +240,43 @@ def test_a_job_that_fails_with_a_java_of_spark_s_own_keeps_its_code(
     assert submit("learn", [], {}) == code
     monkeypatch.setenv("SPARK_CONF_DIR", str(home / "conf"))
     assert submit("learn", [], {}) == code
+
+
+#: Stands for spark-submit: on Ctrl-C it takes a second to end in order.
+SLOW_END = """#!{python}
+import signal, sys, time
+
+def end(*_):
+    time.sleep(1)
+    print("ended in order", flush=True)
+    sys.exit(130)
+
+signal.signal(signal.SIGINT, end)
+print("at work", flush=True)
+time.sleep(60)
+"""
+
+
+def test_ctrl_c_lets_a_job_end_in_its_own_way(tmp_path: Path) -> None:
+    """The terminal sends it to the console and to the job."""
+    program = tmp_path / "bin" / "spark-submit"
+    program.parent.mkdir()
+    program.write_text(SLOW_END.format(python=sys.executable))
+    program.chmod(0o755)
+    variables = {n: v for n, v in os.environ.items() if n not in ("EVENKEEL_SPARK", "SPARK_REMOTE")}
+    console = subprocess.Popen(
+        [sys.executable, "-c", "from evenkeel.submit import submit; exit(submit('learn', [], {}))"],
+        env={**variables, "SPARK_HOME": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert console.stdout is not None and console.stdout.readline() == "at work\n"
+    os.killpg(console.pid, signal.SIGINT)
+    assert console.communicate(timeout=60)[0] == "ended in order\n"
+    assert console.returncode == 130
+
+
+def test_a_quote_without_its_end_is_one_line() -> None:
+    with pytest.raises(InputError, match="cannot be split .No closing quotation.. Close the"):
+        submit("learn", [], {}, "--name 'x")

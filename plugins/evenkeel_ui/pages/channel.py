@@ -17,6 +17,7 @@ from evenkeel.inspect.load_history import PastWindow, channel_seconds, past_wind
 from evenkeel.inspect.status import TableStatus, table_status
 from evenkeel.render.charts import NARROW, WIDE
 from evenkeel_ui.access import ReadableTable
+from evenkeel_ui.pages.keys import known_name
 from evenkeel_ui.web import page, sort
 from partitioning.errors import EvenkeelError
 from partitioning.workload.metrics import fit_slots
@@ -136,14 +137,15 @@ def _parts(now: TableStatus, number: int) -> list[dict[str, Any]]:
     np.add.at(part, shared, np.where(channels == number, weights, 0.0))
     pinned = np.isin(profile.heavy, function.explicit_keys)
     for i in np.flatnonzero(part > 0).tolist():
+        name = known_name(profile, i)
         kind = "split key" if split[i] >= 0 else "pinned key" if pinned[i] else "key, by its slot"
         found.append(
             {
-                "name": profile.heavy_names[i],
+                "name": f"hash {profile.heavy[i]}" if name is None else name,
                 "kind": f"{kind} ({part[i]:.0%})" if split[i] >= 0 else kind,
                 "load": float(profile.heavy_load[i] * part[i]),
                 "bytes": float(profile.heavy_bytes[i] * part[i]),
-                "key": True,
+                "key": name is not None,
             }
         )
     return found

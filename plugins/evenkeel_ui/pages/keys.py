@@ -13,6 +13,7 @@ from partitioning.errors import EvenkeelError
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.hashing import Hashes, key_hash, slot_of
 from partitioning.function.key_text import key_columns
+from partitioning.workload.profile import Profile
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,15 @@ KEYS = {
 }
 
 
+def known_name(profile: Profile, at: int) -> str | None:
+    """Return how a person writes a key of a profile; None: it is known by its hash alone.
+
+    Such a key has a channel of its own in the function, and was light in the window.
+    """
+    name = profile.heavy_names[at]
+    return None if not profile.heavy_load[at] and name == str(int(profile.heavy[at])) else name
+
+
 def listed_keys(now: TableStatus, epochs: list[Past], most: int) -> list[HeavyKey]:
     """Return the profile's keys with the most load, at most `most`, and every split key."""
     if now.epoch is None:
@@ -57,8 +67,9 @@ def listed_keys(now: TableStatus, epochs: list[Past], most: int) -> list[HeavyKe
         name, load, size = f"hash {item}", None, None
         if profile is not None and item in told:
             at = told[item]
-            name = profile.heavy_names[at]
-            load, size = float(profile.heavy_load[at]), float(profile.heavy_bytes[at])
+            size = float(profile.heavy_bytes[at])
+            if (known := known_name(profile, at)) is not None:
+                name, load = known, float(profile.heavy_load[at])
         share = None if load is None else load / total
         found.append(HeavyKey(name, owner, load, share, size, how, lived))
     return found

@@ -76,6 +76,7 @@ OF_SPECS = {
     "that each task sets by itself.",
     r"expected one group of table": "A DAG was to rebalance a table twice, such as before and "
     "after a load.",
+    r"\{options\} cannot be split": "The shell took the inner quotes for its own.",
     r"expected prefix_group_id": "Ids without the group's name were wanted, as Airflow's own "
     "TaskGroup can have them.",
 }
