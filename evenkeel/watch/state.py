@@ -16,7 +16,7 @@ from evenkeel.spec.parts import Watching
 from partitioning.function.function import PartitioningFunction
 from partitioning.strategies.skew import Threshold
 from partitioning.watch.controller import Controller
-from partitioning.watch.mitigation import Limits, MicroBatch, Weights
+from partitioning.watch.mitigation import Limits, MicroBatch, Sample, Weights
 from partitioning.workload.profile import Floats
 
 #: Strategy's name in functions that the watch has made.
@@ -49,7 +49,7 @@ class WatchState:
 
     Parameters
     ----------
-    source : that numbers the batches; a new source makes the watch start again
+    source : that numbers the batches; see `numbered_by`
     epoch : that was current at the newest batch
     watch : its sample, threshold and shared keys
     backlog : float64 (N,): load that each channel could not work off, over its speed
@@ -63,6 +63,26 @@ class WatchState:
     backlog: Floats
     decided: PendingDecision | None = None
     outcome: str = ""
+
+    def numbered_by(self, source: str) -> WatchState:
+        """Return the watch once another source numbers the batches, such as a new checkpoint.
+
+        Its sample and backlog begin again. Keys that it shares stay its own: a fresh watch would
+        leave a key for good on helpers that only catch up. Each counts as moved just now.
+        """
+
+        def begun(watch: Controller) -> Controller:
+            moved = {key: (-1,) * len(at) for key, at in watch.moved.items()}
+            return replace(watch, last=-1, sample=Sample(), moved=moved)
+
+        done = self.decided
+        return replace(
+            self,
+            source=source,
+            watch=begun(self.watch),
+            backlog=np.zeros(len(self.backlog)),
+            decided=None if done is None else replace(done, after=begun(done.after)),
+        )
 
     def settled(self, epoch: Epoch, run: str, spec: Watching) -> WatchState:
         """Return the watch as it is now that `epoch` is the current one, for a look by `run`.

@@ -81,15 +81,19 @@ def evaluate(
     now = now.astimezone(UTC)
     routed = table.epoch()
     folder = registry.run(run)
-    events = events.persist()
+    # Whoever has cached a batch may read it again.
+    level = events.storageLevel
+    own = None if level.useMemory or level.useDisk else events.persist()
     try:
         timed = with_times(events, spec)
         batches = measure_batch(timed, spec, routed.function, number)
         # Read the epoch only now: one may have been published during the measurement.
         current = table.epoch()
         known = read(registry)
-        if known is None or known.source != source:
+        if known is None:
             known = new_watch(source, current, watching)
+        elif known.source != source:
+            known = known.numbered_by(source)
         known = known.settled(current, folder.name, watching)
         if known.decided is not None:
             say(f"{known.outcome}: still to be carried out")
@@ -113,7 +117,8 @@ def evaluate(
             )
         known = _newest(spark, table, known, batches[-1], routed, limits, folder.name, now, busy)
     finally:
-        events.unpersist()
+        if own is not None:
+            own.unpersist()
     crash_point("decided")
     write(registry, known)
     crash_point("folded")

@@ -25,10 +25,15 @@ from evenkeel_spark.events.reader import (
     with_times,
     without_null_keys,
 )
+from evenkeel_spark.runtime.command import say
 from partitioning.errors import InputError
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.sql import channel_sql, quoted
 from partitioning.workload.profile import Floats, Sketch
+
+#: Micro-batches that a look after a pause reads at most. Each has 65,536 fine slots on a table with
+#: 4,096 slots, and 2 MB of them go to the driver, which takes 1 GB by default.
+MOST_BATCHES = 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +102,8 @@ def number_sql(spec: TableSpec, every: int) -> str:
 def since(spark: SparkSession, table: Table, last: int, until: datetime) -> DataFrame:
     """Return the events of micro-batches after number `last` that have ended by `until`.
 
-    If `last` is -1, return those of the newest micro-batch only.
+    If `last` is -1, return those of the newest micro-batch only. After a long pause, return those
+    of the newest `MOST_BATCHES`: each brings a row for each fine slot to the driver.
 
     Raises
     ------
@@ -122,8 +128,13 @@ def since(spark: SparkSession, table: Table, last: int, until: datetime) -> Data
         moment = datetime.fromtimestamp(number * every * 60, UTC)
         return F.lit(moment.strftime("%Y-%m-%d %H:%M:%S")).cast(kind.simpleString())
 
+    end = int(until.timestamp()) // (60 * every)
+    oldest = end - max(MOST_BATCHES, need_watch(spec).memory)
+    if 0 <= last < oldest - 1:
+        say(f"{oldest - 1 - last:,} micro-batches have come in a pause, and are left out")
+        last = oldest - 1
     # Compare the raw column, so that Parquet can prune by it.
-    events = events.where(col(time_column) < at(int(until.timestamp()) // (60 * every)))
+    events = events.where(col(time_column) < at(end))
     if last < 0:
         newest = events.agg(F.max(F.expr(number_sql(spec, every)))).collect()[0][0]
         last = -1 if newest is None else newest - 1

@@ -65,6 +65,30 @@ def test_it_is_kept_whole(shop: Shop) -> None:
             state_file.read(shop.registry)
 
 
+def test_a_key_that_is_shared_stays_the_watch_s_own_when_batches_get_other_numbers(
+    shop: Shop,
+) -> None:
+    """A fresh watch would leave it for good on helpers that catch up, and nothing on its home."""
+    known = decided(shop)
+    assert known.decided is not None
+    other = known.numbered_by("stream 2")
+    assert other.decided is not None and other.source == "stream 2"
+    assert other.decided.weights == known.decided.weights
+    # Its epoch is published, and the watch goes on with the first batch of the new numbers.
+    shared = replace(known, watch=known.decided.after, decided=None).numbered_by("stream 2")
+    for watch in (other.watch, other.decided.after, shared.watch):
+        assert watch.last == -1 and len(watch.sample) == 0
+    assert shared.watch.spread == known.decided.after.spread != {}
+    assert {n for at in shared.watch.moved.values() for n in at} == {-1}
+    (mitigation_of,) = shared.watch.spread.values()
+    assert mitigation_of.catching == 1
+    for number in range(4):
+        shared, after, weights = folded(shop, shared, number, 1.0)
+        if weights:
+            break
+    assert weights and after.watch.last == number
+
+
 def test_what_is_decided_counts_only_once_it_is_published(shop: Shop) -> None:
     known, spec = decided(shop), load_spec(shop.spec)
     assert spec.watch is not None and known.decided is not None
