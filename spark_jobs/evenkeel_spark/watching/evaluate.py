@@ -81,7 +81,7 @@ def evaluate(
     now = now.astimezone(UTC)
     routed = table.epoch()
     folder = registry.run(run)
-    # Whoever has cached a batch may read it again.
+    # A batch that its caller has cached may be read again.
     level = events.storageLevel
     own = None if level.useMemory or level.useDisk else events.persist()
     try:
