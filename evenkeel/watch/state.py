@@ -71,7 +71,7 @@ class WatchState:
         leave a key for good on helpers that only catch up. Each counts as moved just now.
         """
 
-        def begun(watch: Controller) -> Controller:
+        def restarted(watch: Controller) -> Controller:
             moved = {key: (-1,) * len(at) for key, at in watch.moved.items()}
             return replace(watch, last=-1, sample=Sample(), moved=moved)
 
@@ -79,9 +79,9 @@ class WatchState:
         return replace(
             self,
             source=source,
-            watch=begun(self.watch),
+            watch=restarted(self.watch),
             backlog=np.zeros(len(self.backlog)),
-            decided=None if done is None else replace(done, after=begun(done.after)),
+            decided=None if done is None else replace(done, after=restarted(done.after)),
         )
 
     def settled(self, epoch: Epoch, run: str, spec: Watching) -> WatchState:
