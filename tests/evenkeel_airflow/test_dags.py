@@ -175,7 +175,10 @@ def test_two_dags_given_one_run_id_share_no_folder(
     dag = dag_bag().dags[f"{kind}_words"]
     for name in ("learn", "migrate", "verify", "roll_back"):
         task = dag.get_task(name)
-        task.application_args[task.application_args.index("--run") + 1] = "same"
+        # As Airflow renders them.
+        for option, value in (("--run", "same"), ("--end", ""), ("--partition", "")):
+            if option in task.application_args:
+                task.application_args[task.application_args.index(option) + 1] = value
         ti = Mock(get_task_states=lambda **_: {"same": {"migrate": "failed"}})
         task.execute({"ti": ti, "run_id": "same"})
         given = dict(zip(task.application_args[::2], task.application_args[1::2], strict=True))
