@@ -100,7 +100,7 @@ def code_of(module: str) -> str:
 def _without_words(file: Path) -> str:
     """Return a module's syntax tree without what decides no figure: docstrings and comments.
 
-    Of imports only the names count: a test of the tree sees that each stands in one module.
+    Imports count by their names alone: a test of the tree sees that each stands in one module.
     """
     tree, names = ast.parse(file.read_bytes()), set[str]()
     for node in ast.walk(tree):

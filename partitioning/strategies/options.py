@@ -75,7 +75,7 @@ def check_options(
         ):
             # YAML reads NO as false, 007 as 7 and 2024-01-05 as a date: these are other keys.
             raise InputError(
-                f"{strategy}.{name} names {other[0]!r}, which is no text",
+                f"{strategy}.{name}: expected keys as text, found {other[0]!r}",
                 values,
                 "Put it in quotes",
             )

@@ -10,8 +10,8 @@ OF_OPTIONS = {
     "`options` was not.",
     r"\{strategy\}\.\{name\} cannot be": "The value is read by its form: in quotes it is text, and "
     "2.0 is no whole number. No option takes infinity, or a number near it.",
-    r"\{strategy\}\.\{name\} names": "YAML reads NO as false, 007 as 7 and 2024-01-05 as a date. "
-    "Plans and files write keys as text, so these would be other keys.",
+    r"\{strategy\}\.\{name\}: expected keys as text": "YAML reads NO as false, 007 as 7 and "
+    "2024-01-05 as a date. Plans and files write keys as text, so these would be other keys.",
     r"expected 1 \(perfect\) or more": "Imbalance is the fullest channel's load over the mean. The "
     "part above the mean was given alone, such as 0.05.",
     r"expected 0 bytes or more|must be at least 0, got \{moves\}": "A negative number was to "

@@ -17,8 +17,14 @@ from tests.support.cases.specs import write
     ("changed", "said"),
     [
         # YAML reads NO as false, 007 as 7, and 2024-01-05 as a date.
-        ({"options": {"pinned": {False: "1"}}}, "frontier.pinned names False, which is no text"),
-        ({"options": {"excluded": ["JFK", 812]}}, "frontier.excluded names 812, .*in quotes"),
+        (
+            {"options": {"pinned": {False: "1"}}},
+            "frontier.pinned: expected keys as text, found False",
+        ),
+        (
+            {"options": {"excluded": ["JFK", 812]}},
+            "frontier.excluded: expected keys as text, found 812. .*in quotes",
+        ),
         ({"options": {"budget": 5}}, "options: budget: set it in the spec itself"),
         ({"options": {"max_imbalance": 1.2}}, "options: max_imbalance: set it in the spec itself"),
         ({"options": {"splitting": True}}, "options: splitting: set it .* in `split`, instead"),
