@@ -200,7 +200,7 @@ def submit(
 
     Raises
     ------
-    InputError : there is no such job, or the options have a quote without its end
+    InputError : no job has this name, or the options have a quote without its end
     SetupError : spark-submit or Java is missing, or Spark Connect is asked for
     MissingExtraError : PySpark or Delta is not installed
     """

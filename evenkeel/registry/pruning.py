@@ -45,23 +45,17 @@ def prune(registry: Registry, since: datetime, days: int) -> dict[str, int]:
     if not registry.numbers():
         return {}
     current, newest = registry.current(), set(run_names(registry)[:NEWEST_RUNS])
-    plans = {current.plan_digest}
     for name in store.unchanged("runs", since):
         if name not in newest and not may_move(registry, name, current.number):
             remove_run(registry, name)
             gone["runs"] += 1
-        elif (plan := readable_plan(registry.run(name))) is not None:
-            # It may be approved yet, and its epoch goes by the list of when it was made.
-            plans.add(plan.digest)
     for number in registry.numbers()[:-1]:
         kept = registry.archive(number)
         if kept.profile.exists():
             # The largest files, and those that are drawn from them.
             heavy = {file.name for file in (kept.profile, kept.learned, kept.report)}
             gone["files of epochs"] += prune_files(store, f"epochs/{number:08d}", since, heavy)
-    names = store.names(SPEC_CHANNELS)
-    lists = {name for name in names if PurePosixPath(name).stem not in plans}
-    gone["lists of channels"] = prune_files(store, SPEC_CHANNELS, since, lists)
+    gone["lists of channels"] = _prune_lists(registry, since, current.plan_digest)
     gone["windows"] = _prune_days(store, WINDOWS, since, days)
     for made in registry.files.sketch_folders():
         gone["sketches"] += _prune_days(store, f"{SKETCHES}/{made}", since, days)
@@ -83,10 +77,9 @@ def remove_run(registry: Registry, name: str) -> None:
 def may_move(registry: Registry, name: str, current: int) -> bool:
     """Return whether a run may still move state.
 
-    It has a plan from the current epoch that was not refused, withdrawn, or rolled back to the end,
-    and is no dry run.
-    A plan that nobody can read is carried out by no job. If it has begun, `repair` brings back what
-    has moved of it, and needs the run to know whose rows these are.
+    It has a plan from the current epoch that was not refused, withdrawn, rolled back to the end, or
+    made by a dry run. A plan that nobody can read is carried out by no job. If it has begun,
+    `repair` brings back what has moved of it, and needs the run to know whose rows these are.
 
     Parameters
     ----------
@@ -132,6 +125,19 @@ def readable_plan(run: RunFiles) -> Plan | None:
     with suppress(DamagedError):
         return run.plan.find()
     return None
+
+
+def _prune_lists(registry: Registry, since: datetime, current: str | None) -> int:
+    """Remove the spec's lists of channels that no plan goes by any more; return how many.
+
+    A plan of a run that stays may be approved yet: its epoch goes by the list of when it was made.
+    """
+    old = {PurePosixPath(n).stem: n for n in registry.store.unchanged(SPEC_CHANNELS, since)}
+    old.pop(current or "", None)
+    for name in registry.store.names("runs") if old else ():
+        if (plan := readable_plan(registry.run(name))) is not None:
+            old.pop(plan.digest, None)
+    return prune_files(registry.store, SPEC_CHANNELS, since, set(old.values()))
 
 
 def _prune_days(store: Store, folder: str, since: datetime, days: int) -> int:

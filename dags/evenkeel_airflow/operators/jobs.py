@@ -176,7 +176,7 @@ def _half_moved(given: Mapping[str, str], dag: str) -> str | None:
 
 
 def _check_days(given: Mapping[str, str]) -> None:
-    """Refuse a text that is no day: the job would be tried again as if a cluster were down."""
+    """Refuse any text but a day: the job would be tried again as if a cluster were down."""
     for option in ("--start", "--end"):
         if (text := given.get(option)) is None:
             continue

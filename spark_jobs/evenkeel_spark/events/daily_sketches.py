@@ -180,13 +180,15 @@ def sketch_days(
         )
     day, fine, load, rows = (first[c].to_numpy() for c in (DAY, FINE, LOAD, ROWS))
     days, at = np.unique(day, return_inverse=True)
+    if not len(days):
+        return {}
     error = np.bincount(at, load, minlength=len(days)) * passes.found
     own = np.mod(passes.explicit, passes.fine_slots)
     picked = np.union1d(fine[(load >= error[at]) & (load > 0)], own)
-    least = dict(zip(days.tolist(), error.tolist(), strict=True)) or {0: 0.0}
+    least = dict(zip(days.tolist(), error.tolist(), strict=True))
     found = events.where(F.expr(_member_sql(slot_sql(passes.key, passes.fine_slots), picked)))
     only = None
-    if passes.sketch != "exact" and len(days):
+    if passes.sketch != "exact":
         each = F.lit(1.0) if spec.load is None else col(spec.load).cast("double")
         hashed = found.select(DAY, F.expr(hash_sql(passes.key)).alias(HASH), each.alias(LOAD))
         only = frequent_keys(hashed, passes.sketch, passes.found, least)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -81,10 +83,7 @@ def evaluate(
     now = now.astimezone(UTC)
     routed = table.epoch()
     folder = registry.run(run)
-    # A batch that its caller has cached may be read again.
-    level = events.storageLevel
-    own = None if level.useMemory or level.useDisk else events.persist()
-    try:
+    with _cached(events):
         timed = with_times(events, spec)
         batches = measure_batch(timed, spec, routed.function, number)
         # Read the epoch only now: one may have been published during the measurement.
@@ -116,14 +115,25 @@ def evaluate(
                 _batch(past, routed), current.function, limits, watching.speed, True
             )
         known = _newest(spark, table, known, batches[-1], routed, limits, folder.name, now, busy)
-    finally:
-        if own is not None:
-            own.unpersist()
     crash_point("decided")
     write(registry, known)
     crash_point("folded")
     say(known.outcome)
     return known.decided
+
+
+@contextmanager
+def _cached(events: DataFrame) -> Iterator[None]:
+    """Keep events for the block, and on if its caller has them cached: it may read them again."""
+    level = events.storageLevel
+    if level.useMemory or level.useDisk:
+        yield
+        return
+    events.persist()
+    try:
+        yield
+    finally:
+        events.unpersist()
 
 
 def _remove_decision(table: Table, folder: RunFiles) -> None:

@@ -14,7 +14,13 @@ from evenkeel.inspect.status import table_status
 from evenkeel.pipeline import steps
 from evenkeel.registry import pruning
 from evenkeel.registry.files.migration_records import MigrationRecord
-from evenkeel.registry.files.records import Approval, ChannelRecord, GateRecord, ParamsRecord
+from evenkeel.registry.files.records import (
+    Approval,
+    ChannelRecord,
+    GateRecord,
+    ParamsRecord,
+    Question,
+)
 from evenkeel.registry.forgetting import check_at_rest, forget_names
 from evenkeel.registry.profiles import epoch_plan, newest_profile
 from evenkeel.registry.pruning import prune
@@ -89,6 +95,10 @@ def test_a_plan_that_nobody_is_to_carry_out_goes_and_its_list_of_channels_too(
     prune(aged.registry, SINCE, 0)
     # A person may approve it yet, and its epoch goes by that list.
     assert listed.exists() and "fourth" in aged.registry.store.names("runs")
+    # The question was asked again lately: the folder is new, and the list is not.
+    run.question.write(Question(digest=digest))
+    prune(aged.registry, SINCE, 0)
+    assert listed.exists()
     if why == "gate":
         run.gate_plan.write(GateRecord(success=False, results=[]))
     else:

@@ -21,7 +21,6 @@ from evenkeel_spark.jobs import (
 from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
 from partitioning.errors import FenceError, InputError
 from tests.conftest import SEEN
-from tests.support.iceberg.catalogs import lake_in
 from tests.support.worlds.both_formats import Tables, events_of, folded
 from tests.support.worlds.evolved import COLUMNS
 
@@ -37,8 +36,7 @@ class MadeTables:
 
     @pytest.fixture
     def tables(self, spark: SparkSession, tmp_path: Path) -> Tables:
-        session = lake_in(spark, tmp_path) if self.iceberg else spark
-        made = events_of(session, tmp_path, self.iceberg)
+        made = events_of(spark, tmp_path, self.iceberg)
         assert made.job(bootstrap, "--end", "2013-01-08") == 0
         return made
 

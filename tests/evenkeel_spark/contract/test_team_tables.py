@@ -10,7 +10,6 @@ from pyspark.sql import SparkSession
 from evenkeel_spark.jobs import adopt, apply_window, maintain, migrate, repair, roll_back
 from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
 from partitioning.errors import InputError
-from tests.support.iceberg.catalogs import lake_in
 from tests.support.worlds.both_formats import Tables, team_of
 
 pytestmark = pytest.mark.spark
@@ -23,8 +22,7 @@ class TeamTables:
 
     @pytest.fixture
     def tables(self, spark: SparkSession, tmp_path: Path) -> Tables:
-        session = lake_in(spark, tmp_path) if self.iceberg else spark
-        return team_of(session, tmp_path, self.iceberg)
+        return team_of(spark, tmp_path, self.iceberg)
 
     def test_a_table_is_adopted_moved_and_released(self, tables: Tables) -> None:
         before, heads = tables.content(), tables.heads()

@@ -128,7 +128,7 @@ def test_a_split_key_shows_every_channel_and_its_share(
     rows = text.split('aria-label="Heavy keys"')[1].split("</table>")[0]
     assert "<td>2 (75%), 1 (25%), split</td>" in rows
     assert "on channel <strong>2 (75%), 1 (25%)</strong>, split" in text
-    # Its profile may know it by its hash alone, which is no key to look up.
+    # Its profile may know it by its hash alone, and that cannot be looked up.
     there = np.arange(len(learned.heavy)) != learned.heavy_names.index("word 1")
     fewer = {
         name: getattr(learned, name)[there]

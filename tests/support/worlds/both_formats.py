@@ -20,6 +20,7 @@ from evenkeel_spark.jobs import learn, migrate, verify
 from evenkeel_spark.tables.delta import state
 from evenkeel_spark.tables.iceberg.table import IcebergTable
 from tests.conftest import SEEN, SPEC, World, some_events
+from tests.support.iceberg.catalogs import lake_in
 
 #: Capacities that most runs of these tests ask for: the last channel is emptied.
 UNEVEN = (1, 1, 1, 0)
@@ -143,7 +144,7 @@ def events_of(spark: SparkSession, folder: Path, iceberg: bool) -> Tables:
 def team_of(spark: SparkSession, folder: Path, iceberg: bool) -> Tables:
     """Make a team's own tables, with many rows a key and with one, and a spec of them."""
     made = _begun(spark, folder, iceberg).respec(orders={"rows": "many"}, profiles={"rows": "one"})
-    orders = spark.createDataFrame(made.world.events.drop(columns="weight"))
+    orders = made.spark.createDataFrame(made.world.events.drop(columns="weight"))
     made.make("orders", orders)
     made.make("profiles", orders.groupBy("dest").agg(F.max("miles").alias("most")))
     return made
@@ -153,7 +154,8 @@ def _begun(spark: SparkSession, folder: Path, iceberg: bool) -> Tables:
     world = World(folder)
     spec = {**SPEC, "trigger": 1.01, "max_imbalance": 1.01}
     Path(world.spec_path).write_text(yaml.safe_dump(spec, sort_keys=False))
-    return Tables(spark, world.write_events(some_events(1500, 100)), iceberg)
+    session = lake_in(spark, folder) if iceberg else spark
+    return Tables(session, world.write_events(some_events(1500, 100)), iceberg)
 
 
 def folded(world: World, end: str) -> pd.DataFrame:
