@@ -80,7 +80,8 @@ class DeltaEvolving:
         FenceError : another call is making it, or was killed just now
         """
         spark, path = self.spark, self.table.spec.state[name].path
-        there, wanted = state.table_version(spark, path) >= 0, made_properties(self.table, name)
+        there = state.table_version(spark, path) >= 0
+        wanted = {state.VECTORS_PROPERTY: "true", **made_properties(self.table, name)}
         found = self.properties(path)
         ours = there and all(found.get(key) == value for key, value in wanted.items())
         free = ours and (MADE_PROPERTY not in found or is_half_left(self.table, path))
