@@ -11,7 +11,7 @@ from croniter import croniter
 
 from evenkeel.quality.budgets import plan_budget
 from evenkeel.registry.epochs import Epoch, Registry
-from evenkeel.registry.files.records import LearningMark, ParamsRecord, WatchDecision
+from evenkeel.registry.files.records import ParamsRecord, WatchDecision
 from evenkeel.registry.files.run_files import RunFiles
 from evenkeel.runs.record import read_run
 from evenkeel.spec.table_spec import TableSpec
@@ -184,16 +184,6 @@ def batches_left(spec: TableSpec, now: datetime, minutes: float) -> float:
     except (KeyError, ValueError):
         return float("inf")
     return (due - now).total_seconds() / 60 / minutes
-
-
-def mark_learning(run: RunFiles, epoch: Epoch) -> None:
-    """Mark that a run begins to learn at this epoch, for `daily_run_under_way` to find.
-
-    Remove what an earlier attempt of the run has learned and decided.
-    """
-    run.decision.remove()
-    run.learned.remove()
-    run.learning.write(LearningMark(epoch=epoch.number, at=datetime.now(UTC)))
 
 
 def daily_run_under_way(table: str, registry: Registry, epoch: Epoch) -> str | None:

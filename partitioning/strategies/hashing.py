@@ -17,6 +17,8 @@ from partitioning.workload.profile import Floats, Profile
 
 #: Points of a channel of the first channel's capacity on the ring (Gedik, section 5.5).
 POINTS = 1000
+#: A recorded unit stays while the first open channel has up to this many times it, or this part.
+UNIT_STAYS = 16.0
 #: Points on a ring whose first open channel is tiny. More: hashing takes longer.
 MOST_POINTS = 2**21
 
@@ -95,8 +97,8 @@ def consistent(
     Parameters
     ----------
     profile, previous, channels : as in `uniform`
-    points : points on the ring of a channel with the capacity of the first open one; fewer if that
-        one is tiny
+    points : points on the ring of a channel with the unit's capacity. The unit is the capacity of
+        the first open channel of the first such function, which the next ones keep
 
     Raises
     ------
@@ -105,22 +107,44 @@ def consistent(
     Source: Gedik 2014, section 4.1.1 (128-bit ring, MurmurHash3, 1,000 replicas); Karger 1997.
     """
     check_slots(profile, previous)
-    slots = ring_slots(profile.slots, channels, points)
-    return successor(profile.key, previous, channels, slots, "consistent", {"points": points})
+    check_channels(channels)
+    options: dict[str, float] = {"points": points}
+    first, unit = _first_open(channels), _recorded_unit(previous)
+    if unit is not None and unit != first and 1 / UNIT_STAYS <= first / unit <= UNIT_STAYS:
+        # Without it, closing the first channel would give others more points, and so move slots.
+        options["unit"] = unit
+    slots = ring_slots(profile.slots, channels, points, options.get("unit", first))
+    return successor(profile.key, previous, channels, slots, "consistent", options)
+
+
+def _first_open(channels: Sequence[Channel]) -> float:
+    return float(next(c.capacity for c in channels if c.capacity > 0))
+
+
+def _recorded_unit(previous: PartitioningFunction | None) -> float | None:
+    """Return the capacity that had `points` points in the previous function, if it has a ring."""
+    if previous is None or previous.strategy != "consistent":
+        return None
+    return float(previous.options.get("unit", _first_open(previous.channels)))
 
 
 def ring_slots(
-    slots: int, channels: Sequence[Channel], points: int = POINTS
+    slots: int, channels: Sequence[Channel], points: int = POINTS, unit: float | None = None
 ) -> npt.NDArray[np.int32]:
     """Return the channel of each slot, int32 (slots,): the owner of the next point clockwise.
 
     Points belong to a channel's number, not its name, so that a new name moves nothing.
+
+    Parameters
+    ----------
+    points : of a channel whose capacity is `unit`; fewer if that is tiny beside the others
+    unit : None: the capacity of the first open channel
     """
     check_channels(channels)
     if points < 1:
         raise InputError(f"{points} points make no ring", "points", "Give at least 1")
     capacities = np.array([c.capacity for c in channels], dtype=np.float64)
-    unit = capacities[capacities > 0][0]
+    unit = unit or _first_open(channels)
     # A tiny unit would make a ring without end; of even channels this changes nothing.
     most = max(MOST_POINTS, points * len(capacities))
     unit = max(unit, capacities.sum() * points / most)

@@ -144,10 +144,18 @@ class ParamsRecord(FileModel):
 
 
 class LearningMark(FileModel):
-    """Mark of a run that learns: number of the current epoch, and when it began."""
+    """Mark of a run that learns.
+
+    Parameters
+    ----------
+    epoch : number of the current one
+    at : when the job began
+    attempt : a random name of the attempt; empty in files of earlier releases
+    """
 
     epoch: int
     at: Moment
+    attempt: str = ""
 
 
 class MovingMark(FileModel):

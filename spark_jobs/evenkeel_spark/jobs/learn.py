@@ -20,10 +20,10 @@ from pyspark.sql import functions as F
 
 from evenkeel.registry.epochs import Epoch
 from evenkeel.registry.files.records import ProfileRecord, SplitColumn
+from evenkeel.runs.learning import check_newest, mark_learning, unmark_learning
 from evenkeel.spec.loading import check_slot_multiple
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel.table import Table
-from evenkeel.watch.mitigation import mark_learning
 from evenkeel_spark.events.daily_sketches import Passes, hour_loads, sketch_days
 from evenkeel_spark.events.reader import (
     between,
@@ -213,9 +213,7 @@ def _after_last(events: DataFrame, spec: TableSpec) -> date:
 def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> None:
     started = time.monotonic()
     run, epoch = table.registry.run(options.run), table.epoch()
-    if table.spec.watch is not None:
-        # The watch must not publish meanwhile: a profile fits the epoch at which it was learned.
-        mark_learning(run, epoch)
+    mark = mark_learning(run, epoch)
     try:
         row = row_column(read_events(spark, table.spec), table.spec) if table.spec.split else None
         if row is not None:
@@ -223,10 +221,11 @@ def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> Non
             check_mergeable(spark, table.spec)
         with none_forgotten(spark, table.spec) as writes:
             profile, weight = learn(spark, table, options.end, options.relearn, epoch)
+            check_newest(run, mark)
             writes.make(partial(run.profile.write, profile), run.profile.remove)
     except Exception:
         with suppress(EvenkeelError):
-            run.learning.remove()
+            unmark_learning(run, mark)
         raise
     seconds = round(time.monotonic() - started, 3)
     run.learned.write(

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from evenkeel.pipeline import steps
+from evenkeel.runs.learning import mark_learning
 from evenkeel.spec.loading import load_spec
 from evenkeel.spec.run_params import Params
 from evenkeel.watch import mitigation
@@ -101,7 +102,7 @@ def test_a_run_that_learns_and_may_plan(shop: Shop) -> None:
     decision = read_json(run, "decision.json")
     write_json(run, "decision.json", decision | {"rebalance": False})
     write_json(run, "approval.json", {"approved": False, "by": "vic", "when": "now"})
-    mitigation.mark_learning(run, shop.registry.current())
+    mark_learning(run, shop.registry.current())
     assert learns()
     run.write("profile.json", profile)
     assert not learns(), "its plan is what counts from here on"

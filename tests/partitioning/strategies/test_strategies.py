@@ -188,6 +188,25 @@ def test_consistent_drains_only_the_drained_channel():
     assert ((before.slots != after.slots) == (before.slots == 1)).all()
 
 
+def test_consistent_keeps_its_unit_where_the_first_channel_closes_and_opens():
+    profile = zipf_profile(100, 1.0, slots=8192)
+    first = consistent(profile, None, weighted(1, 2, 3, 2))
+    assert first.options == {"points": 1000}
+    before, drained = first, 0
+    for capacities in ((0, 2, 3, 2), (0, 0, 3, 2), (0, 0, 3, 2)):
+        after = consistent(profile, before, weighted(*capacities))
+        assert after.options == {"points": 1000, "unit": 1.0}
+        moved = after.slots != before.slots
+        assert moved.sum() == np.isin(before.slots, np.flatnonzero(after.capacities == 0)).sum()
+        before, drained = after, drained + moved.sum()
+    assert drained > 0
+    again = consistent(profile, before, weighted(1, 2, 3, 2))
+    assert (again.slots == first.slots).all()
+    assert again.options == first.options
+    # Capacities in another unit altogether: a ring of its own.
+    assert consistent(profile, before, weighted(0, 2e6, 3e6)).options == {"points": 1000}
+
+
 def test_a_tiny_first_capacity_makes_no_ring_without_end(monkeypatch: pytest.MonkeyPatch):
     places, counts = hashing._places, []
 
