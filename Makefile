@@ -93,6 +93,7 @@ shots: setup ## make the pictures of the docs in docs/img: a story in a browser 
 	@$(IN_ENV) EVENKEEL_SHOTS=docs/img exec .venv/bin/pytest -q -n 0 -m "" tests/evenkeel_ui/browser $(ARGS)
 
 lock: .venv/.installed ## pin again what pyproject.toml asks for, into requirements.lock
+	@mkdir -p .run
 	@printf 'pyspark==4.1.*\npyspark-client==4.1.*\n' >.run/series.txt # the newest that Iceberg has a runtime for
 	@.venv/bin/uv pip compile -q --upgrade --constraint .run/series.txt --universal --python-version 3.11 --all-extras --generate-hashes \
 		--no-emit-index-url --no-emit-find-links --no-header --no-annotate -o requirements.lock pyproject.toml

@@ -45,7 +45,7 @@ def environment(small: bool = False) -> dict[str, str]:
 
 
 def _java_home(recorded: Path) -> str:
-    """Return JAVA_HOME if it is Java 17 or newer, else the Java that `make setup` found."""
+    """Return JAVA_HOME if it is Java 17 to 22, else the Java that `make setup` found."""
     home = os.environ.get("JAVA_HOME")
     if home:
         try:
@@ -53,7 +53,7 @@ def _java_home(recorded: Path) -> str:
         except OSError:
             release = ""
         version = re.search(r'JAVA_VERSION="(\d+)', release)
-        if version and int(version[1]) >= 17:
+        if version and 17 <= int(version[1]) <= 22:
             return home
     return recorded.read_text().strip()
 

@@ -146,7 +146,10 @@ class SharedSpark:
 
     def address(self) -> Address | None:
         """Return where Spark is; None: it has not started, or the process that kept it is gone."""
-        with suppress(FileNotFoundError, PermissionError, ProcessLookupError):
+        # A host that crashed may leave an empty file, and another release has other fields.
+        with suppress(
+            FileNotFoundError, PermissionError, ProcessLookupError, ValueError, TypeError
+        ):
             file = self.folder / _ADDRESS
             if file.stat().st_uid != os.getuid():
                 return None

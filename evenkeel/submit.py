@@ -161,7 +161,8 @@ def spark_env(env: Mapping[str, str] = os.environ) -> Path | None:
     env : the environment that Spark starts with
     """
     file = (spark_conf(env) or Path()) / "spark-env.sh"
-    return file if file.is_file() else None
+    # It is False also where the folder may not be entered.
+    return file if os.path.isfile(file) else None  # noqa: PTH113
 
 
 def check_java(env: Mapping[str, str] = os.environ) -> None:
@@ -183,7 +184,7 @@ def check_java(env: Mapping[str, str] = os.environ) -> None:
         raise SetupError(
             "expected a Java for Spark, found none",
             f"$JAVA_HOME, {home}" if home else "PATH",
-            "Install Java 17 or newer, or set JAVA_HOME to one",
+            "Install Java 17 to 22, or set JAVA_HOME to one",
         )
 
 

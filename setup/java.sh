@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Prints the home of a Java 17 or newer: JAVA_HOME, else PATH, else /usr/lib/jvm (or JVMS), else installed
+# Prints the home of a Java 17 to 22 (Hadoop 3.4 starts on no newer one): JAVA_HOME, else PATH, else /usr/lib/jvm (or JVMS), else installed
 # with apt where that is allowed without asking.
 set -euo pipefail
 
-# The home of a java command that is 17 or newer, or nothing.
+# The home of a java command that is 17 to 22, or nothing.
 home_of() {
     local java version
     java=$(command -v "$1" 2>/dev/null) || return 1
     version=$("$java" -XshowSettings:properties -version 2>&1 | sed -n 's/^ *java\.specification\.version = \([0-9]*\).*/\1/p')
-    [ "${version:-0}" -ge 17 ] || return 1
+    [ "${version:-0}" -ge 17 ] && [ "$version" -le 22 ] || return 1
     "$java" -XshowSettings:properties -version 2>&1 | sed -n 's/^ *java\.home = //p'
 }
 
@@ -30,5 +30,5 @@ if command -v apt-get >/dev/null && "${root[@]}" true 2>/dev/null; then
             find_java && exit
     done
 fi
-echo "Spark needs Java 17 or newer: install one (Debian: apt-get install openjdk-17-jre-headless; macOS: brew install openjdk@17) or set JAVA_HOME" >&2
+echo "Spark needs Java 17 to 22: install one (Debian: apt-get install openjdk-17-jre-headless; macOS: brew install openjdk@17) or set JAVA_HOME" >&2
 exit 1

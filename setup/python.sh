@@ -20,7 +20,7 @@ say() { printf 'set-up: %s\n' "$*"; }
 py=.venv/bin/python
 
 # usable() also catches an environment whose base Python has gone or that was copied from elsewhere.
-if ! usable $py || [ "$($py -c 'import sys; print(sys.prefix)')" != "$PWD/.venv" ] || ! $py -m pip --version >/dev/null 2>&1; then
+if ! usable $py || [ "$($py -c 'import sys; print(sys.prefix)')" != "$(pwd -P)/.venv" ] || ! $py -m pip --version >/dev/null 2>&1; then
     base=$(find_python)
     say "environment .venv from $base ($("$base" -V))"
     "$base" -m venv --clear .venv

@@ -59,7 +59,9 @@ fi
 extensions=io.delta.sql.DeltaSparkSessionExtension
 if [ -n "$iceberg" ]; then
     extensions=$extensions,org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions
-    if ! ls .jars/iceberg-spark-runtime-*.jar .jars/sqlite-jdbc-*.jar >/dev/null 2>&1; then
+    wanted=${iceberg#*:}
+    if ! ls ".jars/${wanted/:/-}.jar" ".jars/sqlite-jdbc-${sqlite##*:}.jar" >/dev/null 2>&1; then
+        rm -f .jars/iceberg-spark-runtime-*.jar .jars/sqlite-jdbc-*.jar
         fetch "Iceberg's runtime" "$iceberg,$sqlite" org.slf4j:slf4j-api
         for jar in .jars/ivy/jars/*_{iceberg-spark-runtime,sqlite-jdbc}-*.jar; do mv "$jar" ".jars/$(basename "$jar" | sed 's/^[^_]*_//')"; done
         rm -rf .jars/ivy

@@ -45,8 +45,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = _arguments().parse_args(argv)
     folder: Path = options.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
-    # SIGTERM ends the replay and all its processes, as Ctrl-C does.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # SIGTERM, and a terminal that closes, end all processes as Ctrl-C does. nohup ignores SIGHUP.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler)
     try:
         with folder_lock(folder):
             return _replay(options, folder)
@@ -62,11 +64,8 @@ def _arguments() -> argparse.ArgumentParser:
         default="flights,aircraft,carriers",
         help="specs in ./tables, by name [%(default)s]",
     )
-    asked.add_argument(
-        "--rounds",
-        type=int,
-        help=f"rebalances to run [{ROUNDS} for the first table, one less for each next one]",
-    )
+    rounds = f"rebalances to run [{ROUNDS} for the first table, one less for each next one]"
+    asked.add_argument("--rounds", type=int, help=rounds)
     asked.add_argument("--days", type=int, help=f"days per round [{DAYS}, or as many as fit]")
     asked.add_argument(
         "--as-decided",

@@ -20,17 +20,25 @@ import partitioning
 from evenkeel.doctor import Finding, Status
 from evenkeel.doctor.dag_files import CONNECTION, calls_of_ours
 from evenkeel.shared_spark import SharedSpark
+from evenkeel.spec.loading import is_folder
 from evenkeel.submit import RM_ADDRESS
 
 _LINES = "from evenkeel_airflow import load_tables; load_tables(globals(), '/opt/tables')  # DAGs"
 #: Class of the bundles that are a folder of this machine.
 _LOCAL_BUNDLE = "LocalDagBundle"
+#: How Airflow's configuration writes no, in any case.
+_OFF = ("f", "false", "0")
 #: Seconds for one answer of the `airflow` command, which first imports Airflow.
 MAX_ANSWER_SECONDS = 120
 
 
-def look_at_airflow() -> Iterator[Finding]:
-    """Look at the `airflow` command, the DAGs folder, the plugin and the connection."""
+def look_at_airflow(path: str | None = None) -> Iterator[Finding]:
+    """Look at the `airflow` command, the DAGs folder, the plugin and the connection.
+
+    Parameters
+    ----------
+    path : the PATH that Airflow's tasks have; None: this process's
+    """
     code, said = ask_airflow("config", "get-value", "core", "dags_folder")
     if code != 0:
         fix = "Run `airflow config get-value core dags_folder` and correct what it says"
@@ -41,7 +49,7 @@ def look_at_airflow() -> Iterator[Finding]:
     plugins = setting("core", "plugins_folder")
     yield from hidden_name(*(b.folder for b in found), plugins)
     yield plugin(plugins)
-    yield from connections(found)
+    yield from connections(found, path)
 
 
 def ask_airflow(*arguments: str) -> tuple[int | None, str]:
@@ -122,7 +130,7 @@ def dags(found: Sequence[Bundle]) -> Iterator[Finding]:
             said = f"{bundle.kind}: Airflow fetches its files, so they were not looked at"
             fix = "See whether `airflow dags list` has rebalance_TABLE"
             yield Finding(what, Status.ok if some else Status.warning, said, "" if some else fix)
-        elif not Path(bundle.folder).is_dir():
+        elif not is_folder(Path(bundle.folder)):
             fix = "Create it, or correct core.dags_folder or dag_processor.dag_bundle_config_list"
             said = f"{bundle.folder}: there is no such folder"
             yield Finding(what, Status.wrong, said, fix)
@@ -143,7 +151,8 @@ def _skips(file: Path) -> bool:
     words = file.read_bytes().lower()
     if b"dag" in words or b"asset" in words:
         return False
-    return setting("core", "dag_discovery_safe_mode") != "False"
+    mode = setting("core", "dag_discovery_safe_mode") or "true"
+    return mode.split("#")[0].strip().lower() not in _OFF
 
 
 def hidden_name(*folders: str | None) -> Iterator[Finding]:
@@ -167,12 +176,13 @@ def plugin(folder: str | None) -> Finding:
     return Finding(what, Status.warning, f"not registered, and {file} is not there", fix)
 
 
-def connections(found: Sequence[Bundle]) -> Iterator[Finding]:
+def connections(found: Sequence[Bundle], path: str | None = None) -> Iterator[Finding]:
     """Look at each connection that files of DAGs name for their jobs, or else at `spark_default`.
 
     Parameters
     ----------
     found : Airflow's DAG bundles
+    path : as for `look_at_airflow`
     """
     if (shared := SharedSpark.of_environment()) is not None:
         what = f"connection {CONNECTION}"
@@ -183,17 +193,18 @@ def connections(found: Sequence[Bundle]) -> Iterator[Finding]:
     if not named:
         named = {None if len(folders) < len(found) else CONNECTION}
     if None in named:
-        yield from connection(CONNECTION, sure=CONNECTION in named)
+        yield from connection(CONNECTION, path, sure=CONNECTION in named)
     for name in sorted(filter(None, named)):
         if not (name == CONNECTION and None in named):
-            yield from connection(name)
+            yield from connection(name, path)
 
 
-def connection(name: str, sure: bool = True) -> Iterator[Finding]:
+def connection(name: str, path: str | None = None, sure: bool = True) -> Iterator[Finding]:
     """Look at a connection that jobs are submitted by, and at the program that submits them.
 
     Parameters
     ----------
+    path : as for `look_at_airflow`
     sure : some job is submitted by it
     """
     what = f"connection {name}"
@@ -216,7 +227,7 @@ def connection(name: str, sure: bool = True) -> Iterator[Finding]:
         return
     extra = found.get("extra_dejson") or {}
     yield mode(what, _master(found), extra, add)
-    yield submit_on_path(extra.get("spark-binary") or "spark-submit")
+    yield submit_on_path(extra.get("spark-binary") or "spark-submit", path)
 
 
 def mode(what: str, master: str, extra: dict[str, Any], add: str) -> Finding:
@@ -242,10 +253,15 @@ def mode(what: str, master: str, extra: dict[str, Any], add: str) -> Finding:
     return Finding(what, Status.ok, said)
 
 
-def submit_on_path(program: str) -> Finding:
-    """Judge whether Airflow's tasks find the program: they look on PATH alone."""
+def submit_on_path(program: str, path: str | None = None) -> Finding:
+    """Judge whether Airflow's tasks find the program: they look on PATH alone.
+
+    Parameters
+    ----------
+    path : as for `look_at_airflow`
+    """
     what = "spark-submit for Airflow's tasks"
-    if found := shutil.which(program):
+    if found := shutil.which(program, path=path):
         return Finding(what, Status.ok, found)
     beside = shutil.which(program, path=str(Path(sys.executable).parent))
     folder = Path(beside).parent if beside else "the folder of spark-submit"

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 from rich.console import Console
@@ -23,11 +23,13 @@ from evenkeel.extras import installed
 from evenkeel.local_env import environment
 from evenkeel.render.answer_format import As, Format
 from evenkeel.spec.catalog import load_catalog, named_folder
-from evenkeel.spec.loading import find_spec, load_spec
+from evenkeel.spec.loading import find_spec, is_folder, load_spec
 from evenkeel.spec.table_spec import TableSpec
 from partitioning.errors import EvenkeelError
 from partitioning.function.canonical import canonical_json
 
+#: What a look yields.
+Row = TypeVar("Row")
 _COLORS = {Status.ok: "green", Status.warning: "yellow", Status.wrong: "red", Status.absent: "dim"}
 
 
@@ -42,8 +44,10 @@ def doctor(
 
     It writes a probe file into each state folder and registry, and removes it.
     """
+    # A checkout's own Spark is put on PATH here, but not on that of Airflow's tasks.
+    path = os.environ.get("PATH")
     os.environ.update(environment())
-    found = list(examine(tables or []))
+    found = list(examine(tables or [], path))
     if format is Format.json:
         sys.stdout.write(canonical_json([f.to_dict() for f in found]).decode() + "\n")
     else:
@@ -57,17 +61,32 @@ def doctor(
     raise typer.Exit(any(row.status is Status.wrong for row in found))
 
 
-def examine(tables: Sequence[str]) -> Iterator[Finding]:
-    """Look at programs, then at each table, then at Airflow if it is installed."""
-    yield from look_at_packages()
+def examine(tables: Sequence[str], path: str | None = None) -> Iterator[Finding]:
+    """Look at programs, then at each table, then at Airflow if it is installed.
+
+    Parameters
+    ----------
+    path : the PATH that Airflow's tasks have; None: this process's
+    """
+    yield from _all_of("packages", look_at_packages())
     conf = spark_defaults()
-    for row in _specs(tables):
+    for row in _all_of("specs", _specs(tables)):
         if isinstance(row, Finding):
             yield row
         else:
-            yield from look_at_table(row, conf)
+            yield from _all_of(row.table, look_at_table(row, conf))
     if installed("apache-airflow"):
-        yield from look_at_airflow()
+        yield from _all_of("Airflow", look_at_airflow(path))
+
+
+def _all_of(what: str, rows: Iterator[Row]) -> Iterator[Row | Finding]:
+    """Yield the rows of a look; one that nobody foresaw to fail hides no row of the others."""
+    try:
+        yield from rows
+    except Exception as error:
+        said = str(error).strip().splitlines() or [""]
+        text = f"could not be looked at: {type(error).__name__}: {said[0]}"
+        yield Finding(what, Status.wrong, text, "Mend what it names, and look again")
 
 
 def _specs(tables: Sequence[str]) -> Iterator[TableSpec | Finding]:
@@ -79,7 +98,7 @@ def _specs(tables: Sequence[str]) -> Iterator[TableSpec | Finding]:
                 yield Finding(f"spec {table}", Status.wrong, str(error), "Correct the spec")
         return
     for folder in _folders():
-        if not folder.is_dir():
+        if not is_folder(folder):
             fix = "Set EVENKEEL_TABLES to the folder of your specs"
             yield Finding("specs", Status.warning, f"{folder}: there is no such folder", fix)
             continue

@@ -12,16 +12,18 @@ from evenkeel.submit import spark_conf, spark_home
 
 #: Series of Scala. Spark 4 is built for no other one.
 SCALA = "2.13"
+#: Name of the jar by which Spark brings Hadoop.
+_HADOOP = re.compile(r"hadoop-client-api-([0-9.]+[0-9])\.jar")
 
 
 def spark_defaults() -> dict[str, str]:
     """Return the settings of spark-defaults.conf, from where Spark would read it."""
     folder, settings = spark_conf(), {}
     try:
-        lines = (folder / "spark-defaults.conf").read_text().splitlines() if folder else []
+        text = (folder / "spark-defaults.conf").read_text(errors="replace") if folder else ""
     except OSError:
-        lines = []
-    for line in lines:
+        text = ""
+    for line in text.splitlines():
         if setting := re.match(r"\s*(spark\.[^\s=]+)[\s=]+(.*\S)", line):
             settings[setting[1]] = setting[2]
     return settings
@@ -33,6 +35,12 @@ def spark_of_home() -> str | None:
     files = (home / "jars").glob("spark-core_*.jar") if home else ()
     found = [re.fullmatch(r"spark-core_[0-9.]+-(.+)\.jar", file.name) for file in files]
     return next((version[1] for version in found if version), None)
+
+
+def hadoop_version() -> tuple[int, ...] | None:
+    """Return the version of Hadoop that Spark brings, such as (3, 4, 2); None: no jar tells it."""
+    found = _HADOOP.search(jars({}))
+    return tuple(map(int, found[1].split("."))) if found else None
 
 
 def jars(conf: Mapping[str, str]) -> str:
@@ -88,7 +96,7 @@ def built_for_another(spark: str, series: str, scala: str) -> str | None:
 def s3_connector(what: str, conf: Mapping[str, str]) -> Finding:
     """Judge whether Spark can open s3a:// paths: hadoop-aws, of the version of Spark's Hadoop."""
     brought = jars(conf)
-    hadoop = re.search(r"hadoop-client-api-([0-9.]+[0-9])\.jar", brought)
+    hadoop = _HADOOP.search(brought)
     found = re.search(r"hadoop-aws[-:]([0-9.]+[0-9])", brought)
     wanted = f"org.apache.hadoop:hadoop-aws:{hadoop[1] if hadoop else 'V'}"
     fix = f"Start Spark with --packages {wanted}, or set spark.jars.packages to it"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import evenkeel
 from evenkeel.doctor import Finding, Status, of_series
-from evenkeel.doctor.jars import delta_jars, spark_of_home
+from evenkeel.doctor.jars import delta_jars, hadoop_version, spark_of_home
 from evenkeel.extras import (
     TESTED_AIRFLOW,
     TESTED_DELTA,
@@ -40,6 +40,8 @@ EXTRAS = (
 )
 #: Major version. Spark 4 runs on no older Java.
 MIN_JAVA = 17
+#: Major version. Hadoop before 3.5 calls Subject.getSubject, which newer ones refuse.
+NEWEST_JAVA = 22
 
 
 def look_at_packages() -> Iterator[Finding]:
@@ -58,7 +60,7 @@ def look_at_packages() -> Iterator[Finding]:
     if pyspark or client:
         # spark-submit of another Spark brings the PySpark of that one.
         spark = spark_of_home() or pyspark or str(client)
-        rows = [java(), submit_program(), *own_driver()]
+        rows = [java(hadoop_version()), submit_program(), *own_driver()]
         if pyspark and os.environ.get("SPARK_HOME"):
             rows += one_spark(pyspark, spark)
         yield from for_jobs([*rows, delta_jars(spark)], bool(pyspark or spark_submit()))
@@ -108,11 +110,16 @@ def one_spark(pyspark: str, spark: str) -> Iterator[Finding]:
         yield Finding("PySpark and SPARK_HOME", Status.warning, said, fix)
 
 
-def java() -> Finding:
-    """Judge the Java of JAVA_HOME, or else of PATH."""
+def java(hadoop: tuple[int, ...] | None = None) -> Finding:
+    """Judge the Java of JAVA_HOME, or else of PATH.
+
+    Parameters
+    ----------
+    hadoop : version of Spark's Hadoop; None: it is not known
+    """
     home = os.environ.get("JAVA_HOME")
     program = str(Path(home) / "bin" / "java") if home else shutil.which("java") or "java"
-    fix = f"Install Java {MIN_JAVA} or newer, or set JAVA_HOME to one"
+    fix = f"Install Java {MIN_JAVA} to {NEWEST_JAVA}, or set JAVA_HOME to one"
     try:
         answer = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=30)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -124,6 +131,9 @@ def java() -> Finding:
     if version is None or int(version[1]) < MIN_JAVA:
         said = version[0] if version else answer.stderr.strip()[:80]
         return Finding("Java", Status.wrong, f"{program}: {said}", fix)
+    if int(version[1]) > NEWEST_JAVA and hadoop is not None and hadoop < (3, 5):
+        said = f"{version[1]} ({program}): Hadoop {'.'.join(map(str, hadoop))} does not start on it"
+        return Finding("Java", Status.wrong, said, fix)
     return Finding("Java", Status.ok, f"{version[1]} ({program})")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import os
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -29,7 +30,7 @@ _BY_HADOOP = ("hdfs", "viewfs")
 #: Schemes that Spark reaches by connectors, also where fsspec has no client of them.
 _BY_CONNECTOR = ("abfs", "abfss", "gs", "oci", "oss", "s3", "s3a", "s3n", "wasb", "wasbs")
 #: Errors that a place gives: of its store, of its address, or for want of its client.
-_FAULTS = (EvenkeelError, ImportError, ValueError)
+_FAULTS = (EvenkeelError, ImportError, ValueError, OSError)
 
 
 def look_at_table(spec: TableSpec, conf: Mapping[str, str]) -> Iterator[Finding]:
@@ -164,7 +165,8 @@ def existing(url: str) -> str:
     if found and scheme != "file":
         return url
     place = Path(rest if found else url)
-    while not place.exists() and place != place.parent:
+    # It is False also where a folder over it may not be entered, or a name is too long.
+    while not os.path.exists(place) and place != place.parent:  # noqa: PTH110
         place = place.parent
     return str(place)
 

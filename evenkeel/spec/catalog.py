@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from evenkeel.spec import allowed_roots, custom_merges
-from evenkeel.spec.loading import TABLES_VARIABLE, load_spec, spec_files
+from evenkeel.spec.loading import TABLES_VARIABLE, is_folder, load_spec, spec_files
 from evenkeel.spec.table_spec import TableSpec
 from partitioning.errors import EvenkeelError, InputError, SetupError
 
@@ -54,7 +54,7 @@ def load_catalog(folder: Path) -> Catalog:
     """
     specs: dict[Path, TableSpec] = {}
     problems: list[EvenkeelError] = []
-    if not folder.is_dir():
+    if not is_folder(folder):
         problems.append(SetupError("there is no such folder", str(folder), "Set EVENKEEL_TABLES"))
     names: dict[str, Path] = {}
     registries: dict[tuple[str, ...], Path] = {}

@@ -83,8 +83,15 @@ def load_spec(path: str | Path) -> TableSpec:
     )
 
 
+def is_folder(path: Path) -> bool:
+    """Return whether it is a folder; no, if one over it may not be entered."""
+    return os.path.isdir(path)  # noqa: PTH112 - Path.is_dir raises
+
+
 def spec_files(folder: Path) -> list[Path]:
-    """List the files of specs in a folder, in order of name."""
+    """List the files of specs in a folder, in order of name; none if it may not be entered."""
+    if not is_folder(folder):
+        return []
     return sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")])
 
 
@@ -115,7 +122,7 @@ def find_spec(table: str) -> Path:
             )
         return own
     named = {_table_of(file): file for file in reversed(files)}
-    if not folder.is_dir():
+    if not is_folder(folder):
         raise SetupError(
             f"expected a folder with the spec of table {table!r}, found none",
             str(folder.absolute()),

@@ -41,6 +41,14 @@ def test_a_folder_has_one_program_that_keeps_it(
     shared.claim().close()
 
 
+@pytest.mark.parametrize("text", ["", "[]", '{"server": 1}', '{"new": 1}'])
+def test_an_address_that_nobody_can_read_is_none(shared: SharedSpark, text: str) -> None:
+    """A host that crashed leaves an empty file, and another release other fields."""
+    shared.folder.mkdir()
+    (shared.folder / "address.json").write_text(text)
+    assert shared.address() is None
+
+
 def test_a_file_in_the_place_of_the_folder_is_one_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for place in (tmp_path / "file", tmp_path / "file" / "below"):

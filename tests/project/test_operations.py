@@ -19,6 +19,7 @@ import pytest
 import typer
 
 from evenkeel.cli import app
+from evenkeel.registry.files.run_files import MEMBER_RECORDS, SPEC_CHANNELS, WINDOWS
 
 # Before its example imports Airflow, whose folder would be one in the user's home.
 from tests.support.airflow_env import HOME
@@ -216,8 +217,13 @@ def test_rules_and_panels_name_metrics_that_there_are() -> None:
 
 def test_what_cannot_be_made_again_is_backed_up() -> None:
     backup = TEXT[TEXT.index("## Back up") : TEXT.index("## Recover")]
-    for file in ("spec_channels/x.json", "epochs/x"):
-        assert f"`{file.split('/')[0]}/`" in backup
+    upgrade = (ROOT / "docs" / "how-to" / "operate" / "upgrade.md").read_text()
+    copied = "\n".join(
+        line for line in upgrade.splitlines() if "registry/" in line or "for " in line
+    )
+    for folder in ("epochs", SPEC_CHANNELS, MEMBER_RECORDS, WINDOWS):
+        assert f"`{folder}/`" in backup, folder
+        assert re.search(rf"\b{folder}\b", copied), folder
 
 
 def test_files_and_settings_that_it_names_are_there() -> None:

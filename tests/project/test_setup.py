@@ -68,13 +68,21 @@ def test_the_first_java_that_is_new_enough_is_taken(machine: Path) -> None:
     assert found(machine, JAVA_HOME=str(old)).stdout.strip() == str(other)
 
 
+def test_a_java_that_spark_s_hadoop_does_not_start_on_is_passed_over(machine: Path) -> None:
+    new = install(machine, "25", "new")
+    (machine / "bin" / "java").symlink_to(new / "bin" / "java")
+    install(machine, "24", "jvms/java-24")
+    last = install(machine, "22", "jvms/java-9")
+    assert found(machine, JAVA_HOME=str(new)).stdout.strip() == str(last)
+
+
 def test_without_java_or_apt_one_line_says_what_to_install(machine: Path) -> None:
     old = install(machine, "11", "jvms/java-11")
     (machine / "bin" / "java").symlink_to(old / "bin" / "java")
     done = found(machine)
     assert (done.returncode, done.stdout) == (1, "")
     (line,) = done.stderr.strip().splitlines()
-    assert line.startswith("Spark needs Java 17 or newer: install one")
+    assert line.startswith("Spark needs Java 17 to 22: install one")
 
 
 def audited(url: str) -> subprocess.CompletedProcess[str]:

@@ -21,11 +21,15 @@ from partitioning.errors import DamagedError, EvenkeelError, InputError
 
 
 def incomplete(table: Table) -> str | None:
-    """Return what is missing in a table, as text; None if it is complete."""
-    try:
-        epoch = table.registry.current()
-    except EvenkeelError as error:
-        return str(error)
+    """Return what is missing in a table, as text; None if it is complete.
+
+    Raises
+    ------
+    EvenkeelError : the registry cannot be read, so nobody knows
+    """
+    if not table.registry.numbers():
+        return "no epoch is published yet"
+    epoch = table.registry.current()
     for name, part in table.spec.state.items():
         at = epoch.tables.get(name)
         if at is None or at.path != part.path:
@@ -63,7 +67,13 @@ def create_incomplete_tables(
     stop = threading.Event()
     home = Future[Path]()
     for spec, table in specs.items():
-        name, missing = table.spec.table, incomplete(table)
+        name = table.spec.table
+        try:
+            missing = incomplete(table)
+        except EvenkeelError as error:
+            # Its state may be whole, so it is not made again.
+            view.note(f"{name}: not changed ({error})")
+            continue
         if missing is None:
             view.note(f"{name}: kept as it is, at epoch {table.registry.numbers()[-1]}")
         elif not _inside(table, folder):
@@ -137,7 +147,12 @@ def _raise_first(table_runs: Sequence[TableRun]) -> None:
 
 def without_a_look(tables: Sequence[Table]) -> list[str]:
     """Return the names of complete tables without a profile of their current epoch."""
-    return [t.spec.table for t in tables if incomplete(t) is None and not _looked_at(t)]
+    names = []
+    for table in tables:
+        with contextlib.suppress(EvenkeelError):
+            if incomplete(table) is None and not _looked_at(table):
+                names.append(table.spec.table)
+    return names
 
 
 def _looked_at(table: Table) -> bool:

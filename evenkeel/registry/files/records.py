@@ -144,17 +144,11 @@ class ParamsRecord(FileModel):
 
 
 class LearningMark(FileModel):
-    """Mark of a run that learns.
-
-    Parameters
-    ----------
-    epoch : number of the current one
-    at : when the job began
-    attempt : a random name of the attempt; empty in files of earlier releases
-    """
+    """Mark of a run that learns: number of the current epoch, when it began, and which attempt."""
 
     epoch: int
     at: Moment
+    #: A random name. Files of earlier releases have none.
     attempt: str = ""
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from airflow.models.renderedtifields import RenderedTaskInstanceFields as Rendered
 from airflow.models.taskinstance import TaskInstance
-from sqlalchemy import exists, select
+from sqlalchemy import exists, or_, select
 from sqlalchemy.orm import Session, aliased
 
 from evenkeel.spec.loading import load_spec
@@ -33,6 +33,8 @@ def failed_windows(session: Session, tables: Iterable[str]) -> dict[tuple[str, s
     followed = exists().where(
         later.dag_id == TaskInstance.dag_id,
         later.task_id == TaskInstance.task_id,
+        # Of one run, the other parts of a mapped task are other windows.
+        or_(later.run_id != TaskInstance.run_id, later.map_index == TaskInstance.map_index),
         later.state.in_(("success", "failed")),
         later.end_date > TaskInstance.end_date,
     )

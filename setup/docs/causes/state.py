@@ -50,6 +50,8 @@ OF_STATE = {
     r"has got another constraint|\{wrong\}: somebody|has the constraint .* (by now|alone)": "A "
     "second run or repair works on the table, or somebody changed its constraint by hand.",
     r"expected a page in UTF-8": "Somebody saved the page in another encoding, or a copy was cut.",
+    r"is a clone of": "A RESTORE or a CLONE came between a window's look at the source and its "
+    "MERGE, and the source was cloned then.",
     r"has lost its branch": "Somebody dropped the branch, or an expiry of snapshots removed it.",
     r"has lost its constraint": "Somebody dropped the CHECK by hand, or wrote the table new.",
     r"has rows that|\{operation\} came between": "Rows came past the CHECK: by a restore, by a "

@@ -21,6 +21,7 @@ from evenkeel.table import Table
 from evenkeel_spark.adoption.rewrite import Layout, change
 from evenkeel_spark.adoption.row_tasks import by_slot_range, rows_of_a_file, tasks_of
 from evenkeel_spark.adoption.survey import Survey, look
+from evenkeel_spark.events.aggregate import exact
 from evenkeel_spark.events.reader import read_events, typed_key
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.crash_point import crash_point
@@ -28,6 +29,7 @@ from evenkeel_spark.tables.declared_columns import ROWS_PROPERTY
 from evenkeel_spark.tables.delta import commits, constraints, state
 from evenkeel_spark.tables.delta.preflight import check_tables
 from evenkeel_spark.tables.delta.write_session import own_session
+from evenkeel_spark.tables.membership import table_in_errors
 from evenkeel_spark.tables.parallelism import cores
 from evenkeel_spark.tables.spark_errors import CONFLICTS, first_line
 from evenkeel_spark.tables.table_properties import (
@@ -225,7 +227,8 @@ def _commit(
         if not survey.fits:
             found = state.read_version(own, part.path, survey.version)
             rows = _placed(found, survey, function, part.partitions)
-        change(own, part.path, survey.version, layout, rows, alone=True)
+        with exact(table_in_errors(spec, survey.name)):
+            change(own, part.path, survey.version, layout, rows, alone=True)
 
 
 def _placed(

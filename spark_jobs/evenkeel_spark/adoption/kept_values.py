@@ -8,9 +8,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, StringType, TimestampType
 
-from evenkeel_spark.tables.delta import state
+from evenkeel_spark.tables.delta import constraints, state
 from partitioning.errors import EvenkeelError, InputError
-from partitioning.function.sql import quoted, string_sql
+from partitioning.function.sql import OURS, quoted, string_sql
 
 #: Texts that Delta reads as null from a partition column.
 _NULLS = ("", "__HIVE_DEFAULT_PARTITION__")
@@ -31,6 +31,7 @@ def value_problems(
     yield from partition_problems(rows, [c for c in below if c not in now], where)
     yield from _zone_problems(spark, path, [c for c in now if c in rows.columns], where)
     yield from _generated_problems(spark, path, rows, where)
+    yield from _check_problems(spark, path, rows, where)
 
 
 def partition_problems(
@@ -86,4 +87,20 @@ def _generated_problems(
                 f"generated column {name!r} differs from its SQL in UTC, in {off:,} rows: {sql}",
                 where,
                 "Correct these rows in UTC, or make a plain column of it",
+            )
+
+
+def _check_problems(
+    spark: SparkSession, path: str, rows: DataFrame, where: str
+) -> Iterator[EvenkeelError]:
+    """Yield the team's own constraints that do not admit rows of the table as UTC has them."""
+    for name, sql in constraints.of(spark, path).items():
+        if name.startswith(OURS):
+            continue
+        # To Delta, a row for which the SQL is null is against it.
+        if off := rows.where(f"NOT (({sql}) <=> true)").count():
+            yield InputError(
+                f"the table's own constraint {name} does not admit {off:,} rows in UTC: {sql}",
+                where,
+                "Correct these rows in UTC, or drop the constraint",
             )

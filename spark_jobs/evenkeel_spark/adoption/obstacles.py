@@ -129,7 +129,8 @@ def _feature_problems(spark: SparkSession, spec: TableSpec, name: str) -> Iterat
         yield InputError(
             "has liquid clustering, which cannot stand beside partitions",
             where,
-            f"ALTER TABLE {state.sql_name(table.path)} CLUSTER BY NONE, then drop the feature",
+            "Delta cannot drop this feature: copy the rows into a new table without CLUSTER BY "
+            f"(CREATE TABLE ... USING delta AS SELECT * FROM {state.sql_name(table.path)})",
         )
 
 

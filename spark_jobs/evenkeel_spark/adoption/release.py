@@ -21,6 +21,7 @@ from evenkeel.table import Table
 from evenkeel_spark.adoption.before import Before, find_before
 from evenkeel_spark.adoption.kept_values import partition_problems
 from evenkeel_spark.adoption.rewrite import Layout, change
+from evenkeel_spark.events.aggregate import exact
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.crash_point import crash_point
 from evenkeel_spark.tables.declared_columns import ROWS_PROPERTY
@@ -249,7 +250,8 @@ def _release(
             for problem in partition_problems(rows, new, f"{name} ({path})"):
                 raise problem
         try:
-            change(own, path, version, layout, rows)
+            with exact(f"{name} ({path})"):
+                change(own, path, version, layout, rows)
         except CONFLICTS as error:
             raise FenceError(
                 f"somebody wrote meanwhile ({first_line(error)})",

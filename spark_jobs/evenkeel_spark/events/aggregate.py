@@ -124,9 +124,10 @@ def exact(
         check = re.search(rf"{REFUSED}\W+CHECK constraint (\w+)", text)
         if check and not check[1].startswith(OURS):
             raise InputError(
-                f"the table's own constraint {check[1]} refuses a merged value",
+                f"the table's own constraint {check[1]} refuses a row as it is in UTC, after a "
+                "merge of values if there was one",
                 where,
-                "Let it admit the value, or drop it; then run this again",
+                "Let it admit the row, or drop it; then run this again",
             ) from error
         if not any(name in text for name in _OVERFLOWS):
             raise

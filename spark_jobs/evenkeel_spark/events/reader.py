@@ -19,6 +19,7 @@ from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.events.csv_files import OTHER_HEADER, read_csv
 from evenkeel_spark.tables.comparable import comparable
 from evenkeel_spark.tables.delta.filesystem import check_answers
+from evenkeel_spark.tables.delta.state import read_fixed
 from evenkeel_spark.tables.spark_errors import SPARK_ERRORS, first_line
 from partitioning.errors import InputError
 from partitioning.function.function import PartitioningFunction
@@ -50,6 +51,8 @@ def read_events(
         with reading(spec):
             if source.format == "csv":
                 events = read_csv(spark, spec)
+            elif source.format == "delta":
+                events = read_fixed(spark, source.path)
             else:
                 events = spark.read.format(source.format).load(source.path)
     except AnalysisException as error:

@@ -118,6 +118,8 @@ class TableColumns:
                 wrong = f"the spec still has column {old!r}"
             elif new not in columns:
                 wrong = f"the spec has no column {new!r}"
+            elif old.lower() == new.lower():
+                wrong = "only letters' case differs; rename it to a third name first"
             elif new in made or (self._has(old) and self._has(new)):
                 wrong = f"there is a column {new!r} already"
             else:

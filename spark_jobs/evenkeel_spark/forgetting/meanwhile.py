@@ -40,12 +40,14 @@ def check_none_forgotten_at(one: IcebergTable, where: str, since: int, head: int
 
     Raises
     ------
-    FenceError : one was, or the table was rolled back, so that nobody can tell
+    FenceError : one was, or the table was rolled back or snapshots have expired, so that nobody can
+        tell
     """
     made = one.since(since, head)
-    if made is None:
+    if made is None or (made[0].parent if made else head) != since:
         raise FenceError(
-            f"was rolled back from snapshot {since}: nobody can tell whether a key was forgotten",
+            f"was rolled back from snapshot {since}, or those after it have expired: nobody can "
+            "tell whether a key was forgotten",
             where,
             "Run it again",
         )

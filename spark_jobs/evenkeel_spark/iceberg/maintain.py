@@ -10,8 +10,7 @@ from functools import partial
 from pyspark.sql import Row, SparkSession
 
 from evenkeel.table import Table
-from evenkeel_spark.iceberg.placing import count_misplaced, place, slot_name
-from evenkeel_spark.tables.delta.checksums import duplicate_keys
+from evenkeel_spark.iceberg.placing import place_late, slot_name
 from evenkeel_spark.tables.iceberg.checks import (
     adopted_tables,
     check_slot_column,
@@ -22,7 +21,6 @@ from evenkeel_spark.tables.iceberg.table import IcebergTable
 from evenkeel_spark.tables.membership import table_in_errors
 from evenkeel_spark.tables.moving import check_no_run_moves
 from evenkeel_spark.windows.iceberg.notes import renew_note
-from partitioning.errors import InputError
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.sql import quoted
 
@@ -44,24 +42,16 @@ def steps(spark: SparkSession, table: Table) -> Iterator[tuple[str, Callable[[],
         where, whole = table_in_errors(spec, name), spec.state[name].rows == "one"
         yield f"{name}, late rows", partial(_place, one, where, function, whole)
         yield f"{name}, files", partial(_rewrite, one)
-        if not spec.plain:
-            # Before the snapshots that tell it are removed.
-            yield f"{name}, windows", partial(renew_note, table, name, one, time.time())
-        yield f"{name}, snapshots", partial(_expire, one, spec.keep)
+        expire = partial(_expire, one, spec.keep)
+        yield (
+            f"{name}, snapshots",
+            expire if spec.plain else partial(_noted, table, name, one, expire),
+        )
 
 
 def _place(table: IcebergTable, where: str, function: PartitioningFunction, whole: bool) -> str:
-    """Bring late rows to their place, unless a key that may have one row only has several."""
     meta = {"step": "maintain", "epoch": function.epoch}
-    late = whole and count_misplaced(table, function) > 0
-    if late and (several := duplicate_keys(table.rows(), function)):
-        # Their channels still tell which of them is by an older epoch.
-        raise InputError(
-            f"{several:,} keys have several rows: a writer has routed by an older epoch",
-            where,
-            "Find out which rows are the newest, and delete the others",
-        )
-    return f"{place(table, where, function, meta):,} placed"
+    return f"{place_late(table, where, function, meta, whole):,} placed"
 
 
 def _rewrite(table: IcebergTable) -> str:
@@ -72,6 +62,11 @@ def _rewrite(table: IcebergTable) -> str:
     # A writer that deletes rows of a file that is being rewritten is first.
     found = once_free(table.name, table.refresh, once, STATEMENT_TRIES)
     return f"{found[0] if found else 0} rewritten"
+
+
+def _noted(table: Table, name: str, one: IcebergTable, expire: Callable[[], str]) -> str:
+    """Note again which windows are in, and remove snapshots only then: one of them may tell it."""
+    return f"{renew_note(table, name, one, time.time())}; {expire()}"
 
 
 def _expire(table: IcebergTable, days: int) -> str:

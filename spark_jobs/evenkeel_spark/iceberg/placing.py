@@ -9,10 +9,11 @@ from evenkeel.registry.state_view import slot_column
 from evenkeel.spec.parts import CHANNEL, SLOT
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.crash_point import crash_point
+from evenkeel_spark.tables.delta.checksums import duplicate_keys
 from evenkeel_spark.tables.delta.placement_sql import misplaced_sql
 from evenkeel_spark.tables.iceberg.commits import STATEMENT_TRIES, once_free
 from evenkeel_spark.tables.iceberg.table import IcebergTable
-from partitioning.errors import FenceError
+from partitioning.errors import FenceError, InputError
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.sql import channel_sql, quoted, slot_sql
 
@@ -69,6 +70,34 @@ def place(
         crash_point("placed")
         say(f"{where}: {found:,} rows placed")
     return found
+
+
+def place_late(
+    table: IcebergTable,
+    where: str,
+    function: PartitioningFunction,
+    meta: Mapping[str, object],
+    whole: bool,
+) -> int:
+    """Do as `place`, unless a key that may have one row only has several.
+
+    Parameters
+    ----------
+    whole : a key has one row
+
+    Raises
+    ------
+    InputError : some keys have several. Their channels still tell which row is by an older epoch
+    """
+    table.refresh()
+    late = whole and count_misplaced(table, function) > 0
+    if late and (several := duplicate_keys(table.rows(), function)):
+        raise InputError(
+            f"{several:,} keys have several rows: a writer has routed by an older epoch",
+            where,
+            "Find out which rows are the newest, and delete the others",
+        )
+    return place(table, where, function, meta)
 
 
 def name_column(registry: Registry, table: IcebergTable, epoch: int) -> None:

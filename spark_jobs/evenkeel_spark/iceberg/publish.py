@@ -15,7 +15,7 @@ from evenkeel.registry.epochs import Epoch
 from evenkeel.registry.verdict import claim_epoch
 from evenkeel_spark.iceberg.measuring import measure_branch
 from evenkeel_spark.iceberg.migrate import branch_prefix, check_fence, move
-from evenkeel_spark.iceberg.placing import name_column, place
+from evenkeel_spark.iceberg.placing import name_column, place_late
 from evenkeel_spark.plans.approved_plan import Migration, published
 from evenkeel_spark.plans.attempts import check_newest_attempt
 from evenkeel_spark.runtime.command import say
@@ -24,7 +24,7 @@ from evenkeel_spark.tables.iceberg.checks import adopted_tables
 from evenkeel_spark.tables.iceberg.commits import SUMMARY
 from evenkeel_spark.tables.iceberg.table import MAIN, IcebergTable
 from evenkeel_spark.tables.membership import table_in_errors
-from partitioning.errors import DamagedError, FenceError
+from partitioning.errors import DamagedError, FenceError, InputError
 
 STEP = "verify"
 #: Times that rows are moved again because others wrote meanwhile. After the first, writers by the
@@ -74,7 +74,8 @@ def settle_tables(spark: SparkSession, migration: Migration) -> None:
     If a later epoch is current, it only drops the run's branches.
     """
     table = migration.table
-    for name, one in adopted_tables(spark, table.spec).items():
+    # The epoch is published, so tables may have joined or left since.
+    for name, one in adopted_tables(spark, table.spec, members=False).items():
         if table.registry.current().number == migration.after.epoch:
             _settle(migration, name, one)
         one.drop_branches(branch_prefix(migration))
@@ -86,8 +87,9 @@ def _settle(migration: Migration, name: str, one: IcebergTable) -> None:
     name_column(migration.table.registry, one, migration.after.epoch)
     try:
         where = table_in_errors(migration.table.spec, name)
-        place(one, where, migration.after, migration.meta(STEP))
-    except FenceError as error:
+        whole = migration.table.spec.state[name].rows == "one"
+        place_late(one, where, migration.after, migration.meta(STEP), whole)
+    except (FenceError, InputError) as error:
         # The epoch is in force whatever comes.
         say(f"late rows wait for maintain: {error}")
 

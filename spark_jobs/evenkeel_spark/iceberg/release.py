@@ -9,12 +9,14 @@ from pyspark.sql import SparkSession
 
 from evenkeel.registry.files.records import ReleaseRecord
 from evenkeel.spec.parts import CHANNEL, SLOT
+from evenkeel.spec.table_spec import TableSpec
 from evenkeel.table import Table
 from evenkeel_spark.adoption.release import OUR_PROPERTIES, check_not_kept, made_by_us
 from evenkeel_spark.iceberg.adopt import UPDATES_WELL
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.crash_point import crash_point
 from evenkeel_spark.tables.iceberg.checks import check_registry, iceberg_table, our_columns
+from evenkeel_spark.tables.iceberg.schema_commit import columns_in_use
 from evenkeel_spark.tables.iceberg.table import IcebergTable
 from evenkeel_spark.tables.membership import table_in_errors
 from evenkeel_spark.tables.moving import check_no_run_moves
@@ -70,6 +72,8 @@ def release(
                 f"is a table of {owner!r}", table_in_errors(spec, name), "Correct the spec"
             )
     ours = [name for name, one in found.items() if _has_ours(one, drop_columns)]
+    for name in ours if drop_columns else ():
+        _check_droppable(spec, name, found[name])
     for name in ours:
         what = "would be released" if dry_run else "releasing"
         say(f"{name}: {what}{', without slot and channel' if drop_columns else ''}")
@@ -79,6 +83,19 @@ def release(
         now = datetime.now(UTC).isoformat("T", "seconds")
         registry.files.released.write(ReleaseRecord(time=now))
     return ours
+
+
+def _check_droppable(spec: TableSpec, name: str, table: IcebergTable) -> None:
+    """Refuse to drop columns that the team has named in the table, before anything is changed."""
+    own = f"the partition field {CHANNEL}"
+    used = columns_in_use(table)
+    for column in our_columns(table.schema()):
+        if (what := used.get(column)) is not None and (column, what) != (CHANNEL, own):
+            raise InputError(
+                f"cannot drop column {column!r}: it is named by {what}",
+                table_in_errors(spec, name),
+                "Take it out of there, or release the table with its columns",
+            )
 
 
 def _has_ours(table: IcebergTable, drop_columns: bool) -> bool:

@@ -16,7 +16,7 @@ from evenkeel.registry.files.run_files import RunFiles
 from evenkeel.registry.state_view import slot_column
 from evenkeel.registry.verdict import PUBLISH, has_started, newest_attempt
 from evenkeel.table import Table
-from evenkeel_spark.iceberg.placing import count_misplaced, name_column, place, slot_name
+from evenkeel_spark.iceberg.placing import count_misplaced, name_column, place_late, slot_name
 from evenkeel_spark.iceberg.roll_back import roll_back
 from evenkeel_spark.plans.approved_plan import approved_migration
 from evenkeel_spark.plans.attempts import end_damaged
@@ -77,7 +77,8 @@ def repair(
         if registry.current().number != function.epoch:
             raise FenceError("another epoch was published meanwhile", registry.url, "Run it again")
         name_column(registry, one, function.epoch)
-        place(one, where, function, {"step": "repair", "epoch": function.epoch})
+        meta, whole = {"step": "repair", "epoch": function.epoch}, spec.state[name].rows == "one"
+        place_late(one, where, function, meta, whole)
         one.drop_branches()
     # A plan that has claimed the next epoch ends first, or a person gives it up.
     if _claimed(table) is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from pyspark.sql import functions as F
@@ -28,12 +29,14 @@ from evenkeel_spark.tables.iceberg.checks import our_columns
 from evenkeel_spark.tables.iceberg.commits import commits_back
 from evenkeel_spark.tables.iceberg.table import MAIN, SLOT_NAME, IcebergTable
 from evenkeel_spark.tables.membership import table_in_errors
+from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
 from evenkeel_spark.tables.table_properties import BEFORE_PROPERTY
 from partitioning.errors import EvenkeelError, InputError
 from partitioning.function.function import PartitioningFunction
 
 #: Iceberg's format that has deletion vectors and defaults of columns.
 _VERSION, _LEAST = "format-version", 3
+_DEFAULT_FORMAT = "write.format.default"
 #: Part of a table's rows that one UPDATE may place. If more are elsewhere, all are written again.
 FEW = 0.1
 #: Property of tables to which Flink writes upserts, by equality deletes.
@@ -139,12 +142,31 @@ def _problems(spec: TableSpec, name: str, table: IcebergTable) -> Iterator[Evenk
             where,
             f"ALTER TABLE {table.sql} SET TBLPROPERTIES ('{_VERSION}' = '{_LEAST}')",
         )
+    yield from _orc_problems(table, found, where)
     taken = [c for c in kinds if c.lower() in (SLOT, CHANNEL) or SLOT_NAME.fullmatch(c.lower())]
     yield from _writer_problems(table, found, where)
     # A release, or an adoption that was broken off, has left those that are ours.
     left = our_columns(schema) if BEFORE_PROPERTY in found else []
     yield from taken_problems([c for c in taken if c not in left], where)
     yield from incomparable(schema, where)
+
+
+def _orc_problems(
+    table: IcebergTable, properties: Mapping[str, str], where: str
+) -> Iterator[EvenkeelError]:
+    """Yield that files are ORC: Iceberg 1.12 reads no default of a column from these."""
+    orc = properties.get(_DEFAULT_FORMAT, "parquet").lower() == "orc"
+    # Iceberg cannot list the files of a table that a release has left, which was looked at before.
+    with suppress(*SPARK_ERRORS):
+        files = table.spark.table(f"{table.sql}.files").where("content = 0")
+        orc = orc or not files.where("lower(file_format) = 'orc'").isEmpty()
+    if orc:
+        yield InputError(
+            "has ORC files, from which Iceberg reads no column that is added later",
+            where,
+            f"ALTER TABLE {table.sql} SET TBLPROPERTIES ('{_DEFAULT_FORMAT}' = 'parquet'), then "
+            "write its rows again, with INSERT OVERWRITE",
+        )
 
 
 def _writer_problems(

@@ -146,12 +146,9 @@ def apply_window(
         say(f"window {start} to {end}: routing to {len(function.channels)} channels")
         channels = measure_channels(spark, window, spec, len(function.channels))
         rows = sum(c.rows for c in channels)
-        if not rows:
-            raise InputError(
-                f"no events in the window from {start} to {end}",
-                spec.input.path,
-                "Choose other days, or wait for the input",
-            )
+        if not rows and waiting:
+            what = f"no events in the window from {start} to {end}"
+            raise InputError(what, spec.input.path, "Choose other days, or wait for the input")
         seconds = {}
         for name, there in waiting.items():
             say(f"{name}: merging {rows:,} events")
@@ -169,7 +166,8 @@ def apply_window(
         merge_seconds=seconds,
         seconds=round(time.monotonic() - began, 3),
     )
-    file.write(record)
+    if rows:
+        file.write(record)
     return record
 
 
@@ -266,11 +264,12 @@ def _body(spark: SparkSession, table: Table, options: argparse.Namespace) -> Non
         )
     record = apply_window(spark, table, options.start, options.end, options.allow_gap)
     busiest = max(record.channels, key=lambda c: c.rows)
-    rows = sum(c.rows for c in record.channels)
-    share = busiest.rows * len(record.channels) / rows
+    if not record.rows:
+        say("the window is in all tables, but its events are gone: no record of it is made")
+        return
     say(
-        f"{rows:,} events applied under epoch {record.epoch}; channel "
-        f"{busiest.channel} had {share:.2f} times the mean"
+        f"{record.rows:,} events applied under epoch {record.epoch}; channel {busiest.channel} "
+        f"had {busiest.rows * len(record.channels) / record.rows:.2f} times the mean"
     )
 
 
@@ -290,9 +289,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         "apply nothing: say that state tables hold all events before this day, and none after. "
         "It is for tables whose history does not tell it, or that lack the window before this day",
     )
-    arguments.add_argument(
-        "--of", action="append", help="with --holds-until: this state table only"
-    )
+    of = "with --holds-until: this state table only"
+    arguments.add_argument("--of", action="append", help=of)
     return run_job(arguments, _body, argv)
 
 

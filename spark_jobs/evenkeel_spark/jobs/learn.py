@@ -156,10 +156,11 @@ def _window(
         if len(missing) < (missing[-1] - missing[0]).days + 1:
             part = part.where(day_of(spec).isin(missing))
         known |= _sketched(part, spec, passes)
-        for day in missing:
-            # Do not store a day without events: they may still come.
-            if day in known and day < closed:
-                writes.make(partial(stored.write, day, known[day]), partial(stored.remove, day))
+        # Do not store a day without events: they may still come.
+        for day in (day for day in missing if day in known and day < closed):
+            writes.make(partial(stored.write, day, known[day]), partial(stored.remove, day))
+        if relearn:
+            _remove_gone(stored, [day for day in missing if day not in known], writes)
         # Days whose events are gone by now: what is known of them is all that there is.
         known = {**kept, **known}
     if not known:
@@ -169,6 +170,15 @@ def _window(
             f"Its days end before {_after_last(events, spec)}: choose --end, or a longer window",
         )
     return [known[d] for d in sorted(known)], (start.isoformat(), end.isoformat())
+
+
+def _remove_gone(stored: Sketches, days: Sequence[date], writes: NamingWrites) -> None:
+    """Remove sketches of days that have no events any more: the next run would count them."""
+    gone = stored.read(days)
+    for day, sketch in gone.items():
+        writes.make(partial(stored.remove, day), partial(stored.write, day, sketch))
+    if gone:
+        say(f"removed the sketches of {len(gone)} days, whose events are gone")
 
 
 def _sketched(part: DataFrame, spec: TableSpec, passes: Passes) -> dict[date, Sketch]:

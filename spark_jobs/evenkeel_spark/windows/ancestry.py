@@ -22,8 +22,8 @@ RESTORE, CLONE = "RESTORE", "CLONE"
 _REPLACING = (RESTORE, CLONE, "REPLACE", "TRUNCATE")
 #: Parameters of commits that overwrite all rows.
 _MODES = {"mode": "Overwrite", "outputMode": "Complete"}
-#: Predicates of a DELETE of all rows.
-_ALL = ("[]", '["true"]')
+#: Predicates of a DELETE of all rows, without brackets and quotes. Delta-rs may give none.
+_ALL = ("", "true")
 _BY_PATH = re.compile(r"delta\.`(?:file:)?(.+)`")
 
 
@@ -93,8 +93,8 @@ def replaces(commit: commits.Commit) -> bool:
         return True
     if any(commit.parameters.get(name) == mode for name, mode in _MODES.items()):
         return True
-    # A table has no rows before its first commit.
-    return commit.operation == "DELETE" and commit.parameters.get("predicate") in _ALL
+    predicate = commit.parameters.get("predicate") or ""
+    return commit.operation == "DELETE" and predicate.strip('[]()" ').lower() in _ALL
 
 
 def _source(spark: SparkSession, path: str, clone: commits.Commit) -> tuple[str, int]:

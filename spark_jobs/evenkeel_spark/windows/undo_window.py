@@ -26,7 +26,7 @@ from evenkeel_spark.tables.delta.write_session import active_session
 from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
 from evenkeel_spark.windows import window_commits
 from evenkeel_spark.windows.ancestry import DisturbedError, UnknownError
-from evenkeel_spark.windows.window_notes import forget_later
+from evenkeel_spark.windows.window_notes import forget_later, newest_of_all
 from partitioning.errors import DamagedError, FenceError, InputError
 
 #: Steps of ours that add no event: what they did is done again from the version before.
@@ -96,8 +96,7 @@ def undo_window(spark: SparkSession, table: Table, dry_run: bool = False) -> lis
         return found
     for wrong in found:
         retry_on_conflict(spark, partial(_take_back, spark, table, wrong.name), wrong.name)
-    paths = [part.path for part in spec.state.values()]
-    forget_later(table, window_commits.newest_end(spark, paths))
+    forget_later(table, partial(newest_of_all, spark, table))
     return found
 
 
@@ -120,17 +119,25 @@ def _find(spark: SparkSession, table: Table, name: str) -> WrongWindow | None:
     else:
         return None
     before = found.commit.version - 1
-    since = commits.history_since(spark, path, found.commit.version) if where == path else None
-    lost = [c for c in since or () if not _is_repeatable(c)]
-    if since is None or lost:
-        what = f"it was cloned from {where}" if since is None else _named(lost)
+    say_so = (
+        "find out before which day its rows hold all events, then say so with "
+        f"`evenkeel job apply_window` --holds-until DAY --of {name}"
+    )
+    if where != path:
+        raise FenceError(
+            f"is a clone of {where}, whose version {before + 1} applied a window upon other rows "
+            "than it had seen",
+            f"{name} ({path})",
+            f"Empty it and clone version {before} of {where} again. Or {say_so}",
+        )
+    since = commits.history_since(spark, path, found.commit.version)
+    if lost := [c for c in since if not _is_repeatable(c)]:
         raise FenceError(
             f"expected no commit of somebody else since version {before + 1}, which applied a "
-            f"window upon other rows than it had seen; found that {what}. It would be lost",
+            f"window upon other rows than it had seen; found that {_named(lost)}. It would be lost",
             f"{name} ({path})",
             f"RESTORE TABLE {state.sql_name(path)} TO VERSION AS OF {before} if it may be lost. Or "
-            "find out before which day its rows hold all events, then say so with "
-            f"`evenkeel job apply_window` --holds-until DAY --of {name}",
+            f"{say_so}",
         )
     return WrongWindow(name, path, version, before, str(found))
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import date
+from functools import partial
 
 from pyspark.sql import SparkSession
 
@@ -19,6 +20,8 @@ DAY_SECONDS = 86_400
 #: Part of `keep` after which `renew` notes again, and number of commits since. Lower: more commits
 #: without rows. The part must be well below 1, because Delta cleans the log up after `keep` days.
 RENEW_SHARE, RENEW_COMMITS = 0.5, 2_000
+#: Days until `maintain` may look next: a week, and a day more. And days for which a note is new.
+NEXT_LOOK, NEW_NOTE = 8, 0.5
 
 
 def hold_until(spark: SparkSession, table: Table, day: date, names: Iterable[str]) -> None:
@@ -50,9 +53,7 @@ def hold_until(spark: SparkSession, table: Table, day: date, names: Iterable[str
             # A forget may come first and spend the number: then look, and note again.
             note(spark, spec, name, day, seen, count)
         say(f"{name}: holds all events before {day}")
-    forget_later(
-        table, window_commits.newest_end(spark, [part.path for part in spec.state.values()])
-    )
+    forget_later(table, partial(newest_of_all, spark, table))
 
 
 def check_of(spec: TableSpec, name: str) -> None:
@@ -61,14 +62,22 @@ def check_of(spec: TableSpec, name: str) -> None:
         raise InputError(f"no state table {name!r}", "--of", f"Known: {', '.join(spec.state)}")
 
 
-def forget_later(table: Table, newest: date | None) -> None:
+def newest_of_all(spark: SparkSession, table: Table) -> date | None:
+    """Return the end of the newest window of all tables; None: unknown, or there is none."""
+    return window_commits.newest_end(spark, [part.path for part in table.spec.state.values()])
+
+
+def forget_later(table: Table, newest_end: Callable[[], date | None]) -> None:
     """Remove the records of windows that are in no table any more.
 
     Parameters
     ----------
-    newest : end of the newest window of all tables; None: it is not known, or there is none
+    newest_end : returns that of all tables; None: unknown, or there is none
     """
-    for end in table.registry.files.window_ends():
+    # Listed before the tables are read: a window that commits now is no later one.
+    recorded = table.registry.files.window_ends()
+    newest = newest_end()
+    for end in recorded:
         if newest is not None and end > newest:
             table.registry.files.window(end).remove()
 
@@ -110,7 +119,8 @@ def is_due(commits_read: int, moment: float, keep: int, now: float) -> bool:
     keep : days, as in the spec
     now : seconds since 1970
     """
-    return commits_read > RENEW_COMMITS or now - moment > RENEW_SHARE * keep * DAY_SECONDS
+    days = min(RENEW_SHARE * keep, max(keep - NEXT_LOOK, NEW_NOTE))
+    return commits_read > RENEW_COMMITS or now - moment > days * DAY_SECONDS
 
 
 def note(
@@ -152,9 +162,16 @@ def check_said(until: date | None, day: date, name: str, path: str, ahead: date 
     ------
     InputError : says up to which day windows are in
     """
-    if until != day and (day != ahead or (until is not None and until > day)):
+    if until == day or (day == ahead and (until is None or until < day)):
+        return
+    if until is None:
         raise InputError(
-            f"its commits tell that windows are applied up to {until}, not {day}",
+            f"its commits tell that no window is in, so it does not hold those before {day}",
             f"{name} ({path})",
-            f"Go on with --start {until}",
+            "Apply the first window: choose its --start and --end",
         )
+    raise InputError(
+        f"its commits tell that windows are applied up to {until}, not {day}",
+        f"{name} ({path})",
+        f"Go on with --start {until}",
+    )

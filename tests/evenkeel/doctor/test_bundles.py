@@ -41,6 +41,20 @@ def test_a_folder_has_the_tables(tmp_path: Path, line: str) -> None:
     assert found.status is Status.ok and str(tmp_path / "mine.py") in found.found
 
 
+@pytest.mark.parametrize("said", ["False", "false", "f", "0", " FALSE # no", "True", "t", "1", ""])
+def test_airflow_s_ways_to_write_no(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str
+) -> None:
+    conf = pytest.importorskip("airflow.configuration").conf
+    monkeypatch.setenv("AIRFLOW__CORE__DAG_DISCOVERY_SAFE_MODE", said)
+    file = tmp_path / "mine.py"
+    file.write_text(f"{FROM_US} load_tables; load_tables(globals())\n")
+    monkeypatch.setattr(airflow_setup, "setting", lambda section, key: said or None)
+    (found,) = dags([local(tmp_path)])
+    safe = conf.getboolean("core", "dag_discovery_safe_mode") if said else True
+    assert found.status is (Status.wrong if safe else Status.ok)
+
+
 @pytest.mark.parametrize("safe", ["True", "False"])
 def test_a_file_that_airflow_skips_for_its_words_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, safe: str

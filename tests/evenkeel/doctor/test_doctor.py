@@ -6,12 +6,13 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from evenkeel import extras
-from evenkeel.doctor import Finding, Status, airflow_setup, packages
+from evenkeel.doctor import Finding, Status, airflow_setup, command, packages
 from evenkeel.shared_spark import Address, SharedSpark
 from evenkeel.submit import RM_ADDRESS, check_own_driver
 from evenkeel_spark.runtime import attached
@@ -98,33 +99,6 @@ def test_pip_is_not_asked_for_a_vendor_s_version(
     (row,) = packages.one_spark("4.1.3", "4.0.2-amzn-0")
     alone, together = "'pyspark==4.0.*'", "'pyspark==4.0.4' 'pyspark-client==4.0.4'"
     assert row.fix.endswith(f"pip install {together if both else alone}")
-
-
-@pytest.mark.parametrize(
-    ("said", "status"),
-    [
-        ('openjdk version "17.0.12" 2024-07-16', Status.ok),
-        ('openjdk version "21" 2023-09-19', Status.ok),
-        ('java version "1.8.0_392"', Status.wrong),
-        ("not a Java", Status.wrong),
-    ],
-)
-def test_java_is_17_or_newer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, status: Status
-) -> None:
-    program = tmp_path / "bin" / "java"
-    program.parent.mkdir()
-    program.write_text(f"#!/bin/sh\necho '{said}' >&2\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    assert packages.java().status is status
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "gone"))
-    gone = packages.java()
-    assert gone.status is Status.wrong and "Install Java 17" in gone.fix
-    (tmp_path / "spark-env.sh").touch()
-    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
-    unseen = packages.java()
-    assert unseen.status is Status.warning and f"{tmp_path}/spark-env.sh" in unseen.fix
 
 
 def test_spark_submit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -243,6 +217,9 @@ def test_airflows_tasks_find_spark_submit_on_path_alone(
     assert row.status is Status.wrong and f"with {tmp_path} on PATH" in row.fix
     monkeypatch.setenv("PATH", str(tmp_path))
     assert airflow_setup.submit_on_path("spark-submit").status is Status.ok
+    # A checkout's own folder is on the doctor's PATH, but not on that of Airflow.
+    own = airflow_setup.submit_on_path("spark-submit", str(tmp_path / "none"))
+    assert own.status is Status.wrong
 
 
 def test_an_airflow_that_hangs_or_fails_is_one_row(
@@ -261,7 +238,7 @@ def test_an_airflow_that_hangs_or_fails_is_one_row(
 def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """Run the command as a user does, without an Airflow on PATH."""
     code = (
-        "from evenkeel.doctor import command; command.look_at_airflow = lambda: []; "
+        "from evenkeel.doctor import command; command.look_at_airflow = lambda path: []; "
         "from evenkeel.cli import main; main()"
     )
     return subprocess.run(
@@ -285,3 +262,20 @@ def test_the_command_fails_if_something_is_wrong(world: World, tmp_path: Path) -
     assert "Correct input.path" in bad.stdout and "Correct the spec" in bad.stdout
     nowhere = run("--format", "json", EVENKEEL_TABLES=str(tmp_path / "none"))
     assert "Set EVENKEEL_TABLES" in nowhere.stdout
+
+
+def test_a_look_that_nobody_foresaw_to_fail_hides_no_other(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*args: object) -> Iterator[Finding]:
+        yield Finding("first", Status.ok, "")
+        raise RuntimeError("no such thing\n  at line 7")
+
+    monkeypatch.setattr(command, "look_at_packages", fail)
+    monkeypatch.setattr(command, "look_at_airflow", fail)
+    rows = list(command.examine([world.spec_path]))
+    assert [row.what for row in rows[:2]] == ["first", "packages"]
+    assert rows[1].status is Status.wrong
+    assert rows[1].found == "could not be looked at: RuntimeError: no such thing"
+    assert "trips: input" in {row.what for row in rows}
+    assert rows[-1].what == "Airflow"

@@ -43,6 +43,25 @@ def test_the_jars_of_delta_are_for_this_spark(
         assert "io.delta:delta-spark_4.1_2.13:4.4.0" in found.fix
 
 
+def test_settings_in_another_encoding_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = f"# für alle\nspark.jars.packages {DELTA}\n"
+    (tmp_path / "spark-defaults.conf").write_bytes(text.encode("latin-1"))
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    assert jars.spark_defaults() == {"spark.jars.packages": DELTA}
+
+
+def test_the_hadoop_of_a_spark_is_told_by_its_jar(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "jars").mkdir()
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    assert jars.hadoop_version() is None
+    (tmp_path / "jars" / "hadoop-client-api-3.4.2.jar").touch()
+    assert jars.hadoop_version() == (3, 4, 2)
+
+
 def test_the_spark_of_spark_home_is_the_one_that_delta_s_jars_are_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

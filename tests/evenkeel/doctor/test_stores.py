@@ -93,3 +93,9 @@ def test_a_table_on_s3_needs_a_log_store() -> None:
     assert look({}).status is Status.warning and "S3DynamoDBLogStore" in look({}).fix
     assert look({"spark.delta.logStore.s3a.impl": "x.Y"}).found == "x.Y"
     assert look({"spark.evenkeel.oneDriver": "true"}).status is Status.ok
+
+
+def test_a_place_that_cannot_be_looked_at_is_no_trace(tmp_path: Path) -> None:
+    """A name that is too long fails for root, too, as a closed folder does for others."""
+    place = str(tmp_path / ("n" * 300) / "state")
+    assert stores.existing(place) == str(tmp_path)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from evenkeel.spec.catalog import load_catalog
 from evenkeel.spec.loading import check_enough_slots, find_spec, load_spec
 from partitioning.errors import InputError, SetupError
 from tests.support.cases.specs import write
@@ -82,3 +83,16 @@ def test_fewer_slots_than_channels_are_refused(tmp_path: Path, channels: object)
 def test_a_channel_that_gets_nothing_needs_no_slot(tmp_path: Path) -> None:
     channels = [{"name": "a"}, {"name": "drained", "capacity": 0}]
     check_enough_slots(load_spec(write(tmp_path, channels=channels, slots=1)), "flights.yaml")
+
+
+def test_a_folder_that_cannot_be_looked_at_is_one_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name that is too long fails for root, too, as a closed folder does for others."""
+    closed = tmp_path / ("n" * 300) / "tables"
+    monkeypatch.setenv("EVENKEEL_TABLES", str(closed))
+    with pytest.raises(SetupError, match="expected a folder with the spec of table 'flights'"):
+        find_spec("flights")
+    found = load_catalog(closed)
+    assert not found.specs
+    assert "there is no such folder" in str(found.problems[0])

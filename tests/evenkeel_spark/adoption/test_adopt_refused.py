@@ -65,7 +65,7 @@ WRONG = {
     ),
     "clustered": (
         sql("ALTER TABLE delta.`{}/profiles` CLUSTER BY (dest)"),
-        "has liquid clustering, which cannot stand beside partitions",
+        "has liquid clustering, .* beside partitions.*copy the rows into a new table",
     ),
     "no such column": (
         spec_change(

@@ -9,6 +9,7 @@ from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from evenkeel_spark.adoption import kept_values
 from evenkeel_spark.adoption.adopt import adopt
 from evenkeel_spark.adoption.release import release
 from evenkeel_spark.migration.repair import repair
@@ -110,6 +111,38 @@ def test_days_that_another_zone_computed_are_refused(spark: SparkSession, team: 
     append(late_in_new_york(spark, ["D001"]), team)
     with pytest.raises(InputError, match=r"'day' differs .* in UTC, in 1 rows"):
         adopt(spark, odd(team).table)
+
+
+def checked(spark: SparkSession, team: World) -> None:
+    """A table whose own CHECK depends on the zone of each writer."""
+    table = DeltaTable.create(spark).location(str(team.folder / "odd"))
+    table.addColumn("dest", "STRING").addColumn("at", "TIMESTAMP").addColumn("d", "DATE").execute()
+    odd_path = f"delta.`{team.folder / 'odd'}`"
+    spark.sql(f"ALTER TABLE {odd_path} ADD CONSTRAINT right_day CHECK (CAST(at AS DATE) = d)")
+    rows = spark.createDataFrame(team.events[["dest", "at"]].head(300))
+    append(rows.withColumn("d", F.to_date("at")), team)
+
+
+def test_rows_that_the_teams_own_check_refuses_in_utc(spark: SparkSession, team: World) -> None:
+    checked(spark, team)
+    append(late_in_new_york(spark, ["D001"]).withColumn("d", F.to_date("at")), team)
+    before = content(spark, team, "odd")
+    with pytest.raises(InputError, match=r"constraint right_day does not admit 1 rows in UTC"):
+        adopt(spark, odd(team).table)
+    assert content(spark, team, "odd") == before
+    assert not team.table.registry.numbers(), "nothing is published before all is looked at"
+
+
+def test_a_row_that_comes_after_the_look_fails_in_one_line(
+    spark: SparkSession, team: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checked(spark, team)
+    append(late_in_new_york(spark, ["D001"]).withColumn("d", F.to_date("at")), team)
+    before = content(spark, team, "odd")
+    monkeypatch.setattr(kept_values, "_check_problems", lambda *args: iter(()))
+    with pytest.raises(InputError, match="own constraint right_day refuses a row as it is in UTC"):
+        adopt(spark, odd(team).table)
+    assert content(spark, team, "odd") == before
 
 
 def test_no_move_computes_a_day_again(

@@ -13,6 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from evenkeel_spark.forgetting.forget import forget
+from evenkeel_spark.forgetting.meanwhile import check_none_forgotten_at
 from evenkeel_spark.iceberg import maintain
 from evenkeel_spark.iceberg.adopt import adopt
 from evenkeel_spark.iceberg.migrate import migrate
@@ -253,3 +254,20 @@ def test_an_equality_delete_goes_with_the_key_in_it(
     assert live_keys(lake, "profiles").isdisjoint(KEYS)
     assert lake.sql(f"SELECT 1 FROM {table.sql}.delete_files WHERE content = 2").isEmpty()
     assert lake.table(table.sql).count() == before - 2
+
+
+def test_a_forget_whose_snapshot_has_expired_is_not_taken_for_none(
+    lake: SparkSession, kept: World
+) -> None:
+    table = one(lake, "totals")
+    since = table.head()
+    check_none_forgotten_at(table, "totals", since, table.head())
+    forget(lake, kept.table, KEYS)
+    table.refresh()
+    lake.createDataFrame([], lake.table(table.sql).schema).writeTo(table.sql).append()
+    table.refresh()
+    arguments = {"older_than": "TIMESTAMP '2100-01-01 00:00:00'", "retain_last": "1"}
+    table.small_commit(lambda: table.call("expire_snapshots", arguments))
+    table.refresh()
+    with pytest.raises(FenceError, match="or those after it have expired: nobody can tell"):
+        check_none_forgotten_at(table, "totals", since, table.head())

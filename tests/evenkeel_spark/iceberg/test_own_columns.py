@@ -9,7 +9,10 @@ from pyspark.sql import SparkSession
 
 from evenkeel_spark.iceberg.adopt import adopt
 from evenkeel_spark.iceberg.maintain import steps
+from evenkeel_spark.iceberg.migrate import migrate
 from evenkeel_spark.iceberg.release import release
+from evenkeel_spark.iceberg.repair import repair
+from evenkeel_spark.iceberg.verify import verify
 from evenkeel_spark.jobs.apply_window import apply_window
 from evenkeel_spark.jobs.bootstrap import bootstrap
 from evenkeel_spark.jobs.learn import learn
@@ -17,7 +20,8 @@ from evenkeel_spark.tables.iceberg.table import IcebergTable
 from partitioning.errors import InputError
 from tests.conftest import World
 from tests.support.iceberg.fed import one
-from tests.support.iceberg.tables import both, placed, rebalanced
+from tests.support.iceberg.stages import meanwhile
+from tests.support.iceberg.tables import both, placed, planned, rebalanced
 
 pytestmark = pytest.mark.spark
 
@@ -107,8 +111,76 @@ def test_maintain_tells_of_keys_that_a_late_upsert_has_doubled(
     for _ in range(2):
         with pytest.raises(InputError, match="1 keys have several rows: a writer has routed by an"):
             place()
+    with pytest.raises(InputError, match="1 keys have several rows: a writer has routed by an"):
+        repair(lake, team.table)
     lake.sql(f"DELETE FROM {table.sql} WHERE dest = '{row['dest']}' AND channel = {other}")
     assert place() == "0 placed"
+
+
+def test_verify_leaves_a_key_that_a_late_upsert_has_doubled_for_maintain(
+    lake: SparkSession, team: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    adopt(lake, team.table)
+    migration = planned(lake, team, "r1", capacities=(1, 1, 1, 0.3))
+    migrate(lake, migration)
+    table = one(lake, "profiles")
+
+    def land() -> None:
+        table.refresh()
+        row = lake.table(table.sql).first()
+        assert row is not None
+        other = (row["channel"] + 1) % 4
+        columns = lake.table(table.sql).schema
+        late = lake.createDataFrame([{**row.asDict(), "channel": other}], columns)
+        late.writeTo(table.sql).append()
+
+    with meanwhile("landed", land):
+        verify(lake, migration)
+    assert "late rows wait for maintain" in capsys.readouterr().out
+    (place,) = (step for what, step in steps(lake, team.table) if what == "profiles, late rows")
+    with pytest.raises(InputError, match="1 keys have several rows"):
+        place()
+
+
+NAMED = {
+    "sort": ("WRITE LOCALLY ORDERED BY slot_0", "the sort order", "WRITE UNORDERED"),
+    "partition": ("ADD PARTITION FIELD bucket(4, slot_0)", "the partition field", None),
+}
+
+
+@pytest.mark.parametrize("what", NAMED)
+def test_columns_that_the_table_names_are_not_half_dropped(
+    lake: SparkSession, team: World, what: str
+) -> None:
+    adopt(lake, team.table)
+    table = one(lake, "profiles")
+    statement, said, undo = NAMED[what]
+    table.alter(statement)
+    before = table.properties()
+    for dry_run in (True, False):
+        with pytest.raises(InputError, match=f"cannot drop column 'slot_0': it is named by {said}"):
+            release(lake, team.table, drop_columns=True, dry_run=dry_run)
+    table.refresh()
+    assert table.properties() == before
+    if undo is not None:
+        table.alter(undo)
+        release(lake, team.table, drop_columns=True)
+    else:
+        release(lake, team.table)
+
+
+@pytest.mark.parametrize("files", [True, False])
+def test_orc_files_are_refused(lake: SparkSession, team: World, files: bool) -> None:
+    table, rows = one(lake, "profiles"), lake.table("lake.db.profiles")
+    table.alter("SET TBLPROPERTIES ('write.format.default' = 'orc')")
+    if files:
+        rows.limit(1).writeTo(table.sql).append()
+        table.alter("SET TBLPROPERTIES ('write.format.default' = 'parquet')")
+    head = one(lake, "profiles").head()
+    for dry_run in (True, False):
+        with pytest.raises(InputError, match="profiles.*has ORC files.*INSERT OVERWRITE"):
+            adopt(lake, team.table, dry_run=dry_run)
+    assert one(lake, "profiles").head() == head
 
 
 def test_wide_values_are_weighed_and_moved(lake: SparkSession, fed: World) -> None:

@@ -107,6 +107,38 @@ def test_a_day_with_few_events_makes_no_key_of_another_day_heavy(spark, world: W
     assert first.heavy_names == ("hot",) and second.heavy_names == ("7",)
 
 
+def test_relearn_forgets_a_day_whose_events_are_gone(spark, ready: World, capsys):
+    arguments = (spark, ready.table, date(2013, 1, 8))
+    full, _ = learn(*arguments)
+    events = ready.events
+    ready.write_events(events[events["at"].dt.strftime("%Y-%m-%d") != "2013-01-03"])
+    # Without it, what is known of the day counts: the input may keep few days.
+    kept, _ = learn(*arguments)
+    assert kept.events == full.events
+    gone, _ = learn(*arguments, relearn=True)
+    assert gone.events < full.events
+    assert "removed the sketches of 1 days, whose events are gone" in capsys.readouterr().out
+    assert learn(*arguments)[0].events == gone.events
+
+
+def test_all_passes_over_a_delta_input_see_the_same_events(spark, ready: World, monkeypatch):
+    path = str(ready.folder / "events")
+    events = spark.read.parquet(str(ready.folder / "events.parquet"))
+    events.write.format("delta").save(path)
+    ready.respec(input={"path": "events", "format": "delta", "time": "at"})
+    before, _ = learn(spark, ready.table, date(2013, 1, 8))
+    real = daily_sketches.heavy_keys
+
+    def later(*args):
+        events.write.format("delta").mode("append").save(path)
+        return real(*args)
+
+    monkeypatch.setattr(daily_sketches, "heavy_keys", later)
+    found, _ = learn(spark, ready.table, date(2013, 1, 8), relearn=True)
+    np.testing.assert_array_equal(found.load, before.load)
+    np.testing.assert_array_equal(found.heavy_load, before.heavy_load)
+
+
 def test_executors_without_our_python(spark, world: World, monkeypatch):
     monkeypatch.setattr(spark.sparkContext, "pythonExec", "/no/python")
     frame = spark.range(9).selectExpr("string(id) AS dest")

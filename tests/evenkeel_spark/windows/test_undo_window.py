@@ -133,6 +133,22 @@ def test_no_commit_of_somebody_else_is_lost(spark: SparkSession, wrong: World) -
     assert versions(spark, wrong) == before and trips(spark, wrong) == there
 
 
+def test_a_clone_of_a_wrong_window_is_not_restored_by_the_version_of_its_source(
+    spark: SparkSession, wrong: World
+) -> None:
+    path = Path(wrong.table.spec.state["totals"].path)
+    source = path.with_name("source")
+    path.rename(source)
+    # A clone knows its source by where it was made from.
+    spark.sql(f"CREATE TABLE delta.`{path}` SHALLOW CLONE delta.`{source}`")
+    before = versions(spark, wrong)
+    with pytest.raises(FenceError, match=f"is a clone of {source}, whose version") as error:
+        undo_window(spark, wrong.table)
+    assert "RESTORE" not in str(error.value)
+    assert f"clone version 3 of {source} again" in str(error.value)
+    assert versions(spark, wrong) == before
+
+
 @pytest.mark.parametrize("at", ["_restore", "_check_files"])
 def test_a_commit_between_the_look_and_ours_is_not_lost(
     spark: SparkSession, wrong: World, monkeypatch: pytest.MonkeyPatch, at: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -85,3 +86,39 @@ def test_a_note_of_maintain_outlives_the_history_before_it(
         apply_window(spark, ready.table, day(9), day(11))
     applied_twice(spark, ready, 10, 12)
     exact(spark, ready, "2013-01-12")
+
+
+@pytest.mark.parametrize("keep", [7, 10, 16, 28])
+def test_a_note_is_renewed_before_its_log_may_be_gone(keep: int) -> None:
+    """`maintain` runs once a week."""
+    for first in range(8):
+        age = float(first)
+        while not window_notes.is_due(1, 0.0, keep, age * window_notes.DAY_SECONDS):
+            age += 7
+            assert age <= keep, f"found at day {first}: the log is clean before the next look"
+    assert not window_notes.is_due(1, 0.0, keep, 0.0)
+    assert window_notes.is_due(10_000, 0.0, keep, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("until", "says"),
+    [
+        (None, "no window is in, so .* before 2013-01-09.*first window: choose its --start"),
+        (day(8), "applied up to 2013-01-08, not 2013-01-09.*Go on with --start 2013-01-08"),
+    ],
+)
+def test_a_day_that_the_commits_gainsay(until: date | None, says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        window_notes.check_said(until, day(9), "totals", "/x", None)
+
+
+def test_a_window_that_commits_meanwhile_keeps_its_record(
+    spark: SparkSession, ready: World
+) -> None:
+    def later() -> date | None:
+        found = window_notes.newest_of_all(spark, ready.table)
+        apply_window(spark, ready.table, day(8), day(10))
+        return found
+
+    window_notes.forget_later(ready.table, later)
+    assert ready.table.registry.files.window_ends() == [day(10)]

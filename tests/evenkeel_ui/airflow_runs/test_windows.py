@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from html import unescape
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from sqlalchemy import insert, update
@@ -131,6 +132,37 @@ def test_a_window_that_failed_in_a_dag_of_the_team_is_seen(
         session.execute(done.values(state="success", end_date=end))
     end_runs()
     assert seen(site, "vic", dag, "fold") == (False, False)
+
+
+@pytest.mark.parametrize("state", ["success", "failed"])
+def test_another_part_of_a_mapped_task_hides_no_window(site: Site, team: None, state: str) -> None:
+    from airflow.models.renderedtifields import RenderedTaskInstanceFields as Rendered
+    from airflow.models.taskinstance import TaskInstance
+    from airflow.utils.session import create_session
+
+    from evenkeel.registry.run_folder import folder_name
+    from evenkeel_ui.airflow_runs.windows import failed_windows
+
+    dag = TEAMS[0]
+    run = run_of(site, dag)
+    failed_at(folder_name(dag, run), "fold", ERROR)
+    ours = (TaskInstance.dag_id == dag) & (TaskInstance.run_id == run)
+    now, parts = datetime.now(UTC), TaskInstance.__table__
+    fields = {"application_args": ["--spec", str(site.shop.spec), "--start", "2013-02-01"]}
+    with create_session() as session:
+        session.execute(update(TaskInstance).where(ours).values(map_index=0, end_date=now))
+        (row,) = session.execute(parts.select().where(ours)).mappings()
+        later = {"id": uuid4(), "map_index": 1, "state": state, "end_date": now + timedelta(1)}
+        session.execute(parts.insert().values({**row, **later}))
+        for part in (0, 1):
+            key = {"dag_id": dag, "run_id": run, "task_id": "fold", "map_index": part}
+            session.execute(insert(Rendered).values(rendered_fields=fields, **key))
+    with create_session() as session:
+        assert failed_windows(session, ["words"]) == {(dag, run, "fold"): "words"}
+        session.execute(update(TaskInstance).where(ours).values(state="success"))
+    with create_session() as session:
+        assert not failed_windows(session, ["words"])
+    end_runs()
 
 
 def test_every_dag_of_a_table_has_its_runs_shown(site: Site) -> None:

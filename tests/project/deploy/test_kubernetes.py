@@ -44,6 +44,14 @@ def test_all_that_a_driver_needs_is_there_by_the_same_names() -> None:
     account, role, binding = (BY_KIND[k] for k in ("ServiceAccount", "Role", "RoleBinding"))
     assert binding["roleRef"]["name"] == role["metadata"]["name"]
     assert [s["name"] for s in binding["subjects"]] == [account["metadata"]["name"]]
+    # A driver that ends deletes what has its label, also where it made none of them.
+    ends = {
+        r
+        for rule in role["rules"]
+        if "deletecollection" in rule["verbs"]
+        for r in rule["resources"]
+    }
+    assert ends == {"pods", "configmaps", "services", "persistentvolumeclaims"}
     service = BY_KIND["Service"]
     assert service["spec"]["clusterIP"] == "None"
     assert CONF["spark.driver.host"] == service["metadata"]["name"]

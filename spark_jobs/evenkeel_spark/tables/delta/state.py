@@ -115,6 +115,14 @@ def read_version(spark: SparkSession, path: str, version: int) -> DataFrame:
     return spark.read.format("delta").option("versionAsOf", version).load(path)
 
 
+def read_fixed(spark: SparkSession, path: str) -> DataFrame:
+    """Read the table so that each action sees the same rows, also if somebody writes meanwhile."""
+    version = table_version(spark, path)
+    if version < 0:
+        return spark.read.format("delta").load(path)
+    return read_version(spark, path, version)
+
+
 def schema(spark: SparkSession, path: str) -> StructType:
     """Return the table's columns, with Delta's metadata of each."""
     return StructType.fromJson(json.loads(snapshot(spark, path).metadata().schemaString()))

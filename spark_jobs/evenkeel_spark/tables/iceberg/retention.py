@@ -9,6 +9,8 @@ from datetime import timedelta
 KEPT_SNAPSHOTS = 2
 _LEAST_KEPT = "history.expire.min-snapshots-to-keep"
 _MAX_AGE = "history.expire.max-snapshot-age-ms"
+#: Days of a longer age, such as one that means for ever: a date so far ahead can be written.
+MOST_DAYS = 36_500
 #: Not `true`: no file may be removed, because other catalogs or branches may name it.
 COLLECTED = "gc.enabled"
 
@@ -23,7 +25,8 @@ def kept_for(properties: Mapping[str, str], days: int) -> timedelta | None:
     """
     if properties.get(COLLECTED, "true").lower() != "true":
         return None
-    return max(timedelta(milliseconds=int(properties.get(_MAX_AGE, 0))), timedelta(days=days))
+    asked = min(int(properties.get(_MAX_AGE, 0)), MOST_DAYS * 86_400_000)
+    return max(timedelta(milliseconds=asked), timedelta(days=days))
 
 
 def newest_kept(properties: Mapping[str, str]) -> int:

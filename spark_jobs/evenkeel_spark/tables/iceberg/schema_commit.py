@@ -135,11 +135,11 @@ def columns_in_use(table: IcebergTable) -> dict[str, str]:
     """
     loaded, named = table.loaded(), {}
     schema = loaded.schema()
-    for number in schema.identifierFieldIds():
-        named[number] = "an identifier field"
     for spec in loaded.specs().values():
         for field in spec.fields():
             named[field.sourceId()] = f"the partition field {field.name()}"
+    for number in schema.identifierFieldIds():
+        named[number] = "an identifier field"
     for field in loaded.sortOrder().fields():
         named[field.sourceId()] = "the sort order"
     found = {schema.findColumnName(number): what for number, what in named.items()}

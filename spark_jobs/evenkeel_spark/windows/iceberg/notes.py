@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import date
+from functools import partial
 
 from pyspark.sql import SparkSession
 
@@ -43,7 +44,7 @@ def note_until(spark: SparkSession, table: Table, day: date, names: Iterable[str
         else:
             raise _busy(table, name)
         say(f"{name}: holds all events before {day}")
-    forget_later(table, _newest_end(spark, table, spec.state))
+    forget_later(table, partial(_newest_end, spark, table, spec.state))
 
 
 def _newest_end(spark: SparkSession, table: Table, names: Iterable[str]) -> date | None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -15,18 +16,19 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
 
 from evenkeel.demo.airflow import up
 from evenkeel.demo.airflow.client import Api, ApiError
-from evenkeel.demo.airflow.load_tables import incomplete, without_a_look
+from evenkeel.demo.airflow.load_tables import create_incomplete_tables, incomplete, without_a_look
 from evenkeel.demo.airflow.server import Server, free_port, prepare_home
 from evenkeel.demo.replay import folder_lock
 from evenkeel.local_env import ROOT
 from evenkeel.table import open_table
-from partitioning.errors import InputError
+from partitioning.errors import DamagedError, InputError
 from tests.support.worlds.shop import Shop
 
 #: Stands for each of Airflow's processes: it starts one that leaves its group and asks for
@@ -100,6 +102,26 @@ def test_a_table_is_shown_only_if_it_is_whole(tmp_path: Path) -> None:
     assert "state table counts is not at the version of epoch 0" in str(incomplete(table))
     shutil.rmtree(Path(shop.registry.url) / "epochs")
     assert "no epoch is published yet" in str(incomplete(table))
+    assert without_a_look([table]) == []
+
+
+def test_a_table_whose_registry_cannot_be_read_is_not_made_again(tmp_path: Path) -> None:
+    """A newer release may have written it: its state is whole."""
+    shop = Shop(tmp_path)
+    spec = Path(shop.spec)
+    table = open_table(str(spec))
+    epoch = Path(shop.registry.url) / "epochs" / "00000000" / "epoch.json"
+    epoch.write_text(epoch.read_text().replace('"format":', '"format":9'))
+    with pytest.raises(DamagedError):
+        incomplete(table)
+    before = sorted(tmp_path.rglob("*"))
+    said: list[str] = []
+    view = SimpleNamespace(note=said.append, say=said.append, live=contextlib.nullcontext)
+    with create_incomplete_tables({spec: table}, tmp_path, {}, None, view):  # type: ignore[arg-type]
+        pass
+    (line,) = said
+    assert line.startswith("words: not changed (") and "format" in line
+    assert sorted(tmp_path.rglob("*")) == before
     assert without_a_look([table]) == []
 
 

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from unittest.mock import patch
 
 import pytest
 from pyspark.sql import SparkSession
 
+from evenkeel_spark.iceberg import maintain
 from evenkeel_spark.iceberg.maintain import steps as maintain_steps
 from evenkeel_spark.iceberg.migrate import migrate
 from evenkeel_spark.iceberg.verify import verify
 from evenkeel_spark.jobs import adopt
 from evenkeel_spark.jobs.apply_window import apply_window
 from evenkeel_spark.tables.delta.placement_sql import misplaced_sql
-from evenkeel_spark.windows.iceberg import merging
+from evenkeel_spark.windows.iceberg import merging, notes
 from evenkeel_spark.windows.iceberg.notes import note_until, renew_note
 from evenkeel_spark.windows.iceberg.snapshots import find_said, known_placed
-from partitioning.errors import InputError
+from partitioning.errors import FenceError, InputError
 from tests.conftest import World
 from tests.support.iceberg.fed import NAMES, check, day, one
 from tests.support.iceberg.tables import planned
@@ -150,15 +152,35 @@ def test_a_person_says_what_a_table_holds_that_somebody_has_written_again(
         check(lake, kept, day(12))
 
 
-def test_maintain_notes_it_before_it_expires(lake: SparkSession, kept: World) -> None:
+@pytest.mark.parametrize("busy", [False, True])
+def test_maintain_notes_it_before_it_expires(
+    lake: SparkSession, kept: World, monkeypatch: pytest.MonkeyPatch, busy: bool
+) -> None:
     apply_window(lake, kept.table, day(8), day(10))
     table = one(lake, "totals")
-    now = find_said(table, table.head()).moment
+    told, now = table.head(), find_said(table, table.head()).moment
     assert renew_note(kept.table, "totals", table, now).startswith("the snapshots tell")
-    assert renew_note(kept.table, "totals", table, now + 1e9).startswith("noted again")
-    for _, step in maintain_steps(lake, kept.table):
-        step()
+    for _ in range(3):
+        lake.createDataFrame([], lake.table(table.sql).schema).writeTo(table.sql).append()
+    table.refresh()
+    monkeypatch.setattr(maintain, "kept_for", lambda *_: timedelta(0))
+    monkeypatch.setattr(notes, "is_due", lambda *_: True)
+    if busy:
+        # Others write during each try to note it.
+        monkeypatch.setattr(notes, "_note", lambda *_: False)
+    (step,) = (
+        step for what, step in maintain_steps(lake, kept.table) if what == "totals, snapshots"
+    )
+    if busy:
+        with pytest.raises(FenceError, match="others wrote during each of 10 notes"):
+            step()
+    else:
+        assert step().startswith("noted again that those up to 2013-01-10 are in; those before")
+    table.refresh()
+    left = {r[0] for r in lake.sql(f"SELECT snapshot_id FROM {table.sql}.snapshots").collect()}
+    assert (told in left) is busy
     assert find_said(table, table.head()).until == day(10)
+    monkeypatch.undo()
     apply_window(lake, kept.table, day(10), day(12))
     check(lake, kept, day(12))
 

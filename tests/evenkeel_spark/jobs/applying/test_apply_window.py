@@ -126,6 +126,13 @@ def test_a_second_run_changes_nothing_nor_does_another_window(spark, ready: Worl
     again = apply_window(spark, ready.table, day(8), day(10))
     assert versions(spark, ready) == before
     assert [c.rows for c in again.channels] == [c.rows for c in record.channels]
+    # If the input is gone by then, the window is in all the same.
+    (ready.folder / "registry/windows/2013-01-10.json").unlink()
+    events = ready.events
+    ready.write_events(events[events["at"] >= "2013-01-10"])
+    assert apply_window(spark, ready.table, day(8), day(10)).rows == 0
+    assert versions(spark, ready) == before
+    assert not ready.table.registry.files.window_ends()
 
 
 @pytest.mark.slow

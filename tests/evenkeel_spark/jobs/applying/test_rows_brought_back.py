@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from evenkeel_spark.jobs import apply_window as job
@@ -129,6 +130,18 @@ def test_a_clone_into_the_emptied_table(spark: SparkSession, ready: World) -> No
     assert commits.windows_count(spark, ready.table.spec.state["totals"].path, "trips") == 2
     applied_twice(spark, ready, 9, 11)
     exact(spark, ready, "2013-01-11")
+
+
+@pytest.mark.parametrize("predicate", [None, "true"])
+def test_a_delete_of_all_rows_by_delta_rs(
+    spark: SparkSession, ready: World, predicate: str | None
+) -> None:
+    apply_window(spark, ready.table, day(8), day(9))
+    path = ready.table.spec.state["totals"].path
+    DeltaTable(path).delete(predicate)
+    assert spark.read.format("delta").load(path).isEmpty()
+    with pytest.raises(InputError, match="DELETE of all rows.*--holds-until DAY --of totals"):
+        apply_window(spark, ready.table, day(9), day(10))
 
 
 def test_a_person_says_that_a_table_holds_less_than_its_ids(

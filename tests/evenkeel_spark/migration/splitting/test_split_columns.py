@@ -212,7 +212,7 @@ def test_a_check_of_the_teams_own_that_refuses_a_merged_row_is_named(
     few = f"key <> '{HEAVY}' OR visits < {total}"
     spark.sql(f"ALTER TABLE {path} ADD CONSTRAINT few CHECK ({few})")
     migration = planned(spark, home, "whole", whole(home.table.epoch().function, 2))
-    with pytest.raises(InputError, match="own constraint few refuses a merged value"):
+    with pytest.raises(InputError, match="own constraint few refuses a row"):
         migrate(spark, migration)
     roll_back(spark, migration)
     assert home.constraints(spark) == {"evenkeel_epoch_1", "few"}
