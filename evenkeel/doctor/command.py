@@ -28,7 +28,7 @@ from evenkeel.spec.table_spec import TableSpec
 from partitioning.errors import EvenkeelError
 from partitioning.function.canonical import canonical_json
 
-#: What a look yields.
+#: A row that a look yields.
 Row = TypeVar("Row")
 _COLORS = {Status.ok: "green", Status.warning: "yellow", Status.wrong: "red", Status.absent: "dim"}
 

@@ -33,7 +33,7 @@ def failed_windows(session: Session, tables: Iterable[str]) -> dict[tuple[str, s
     followed = exists().where(
         later.dag_id == TaskInstance.dag_id,
         later.task_id == TaskInstance.task_id,
-        # Of one run, the other parts of a mapped task are other windows.
+        # The other parts of a mapped task of one run are other windows.
         or_(later.run_id != TaskInstance.run_id, later.map_index == TaskInstance.map_index),
         later.state.in_(("success", "failed")),
         later.end_date > TaskInstance.end_date,

@@ -52,6 +52,8 @@ OF_STATE = {
     r"expected a page in UTF-8": "Somebody saved the page in another encoding, or a copy was cut.",
     r"is a clone of": "A RESTORE or a CLONE came between a window's look at the source and its "
     "MERGE, and the source was cloned then.",
+    r"has ORC files": "The table, or the program that wrote it, is set to ORC, whose reader has no "
+    "defaults of columns.",
     r"has lost its branch": "Somebody dropped the branch, or an expiry of snapshots removed it.",
     r"has lost its constraint": "Somebody dropped the CHECK by hand, or wrote the table new.",
     r"has rows that|\{operation\} came between": "Rows came past the CHECK: by a restore, by a "
