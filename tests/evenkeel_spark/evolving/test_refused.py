@@ -79,7 +79,7 @@ REFUSED = {
         columns({**LESS, "Miles": {"merge": "sum", "of": "miles"}}),
         ["totals.miles=Miles"],
         [],
-        "there is a column 'Miles' already",
+        "cannot rename 'miles' to 'Miles': only letters' case differs; rename it to a third name",
     ),
     "kept column": (same, [], ["totals.miles"], "cannot drop column 'miles': the spec still"),
     "type": (
