@@ -161,9 +161,9 @@ def newest_under(epoch: int, existing: Iterable[str], changes: Iterable[Change])
     for change in changes:
         if now == wanted:
             return change.version
-        # Go back to the constraints before this commit.
+        # Go back to the constraints of ours before this commit.
         now -= {change.added}
-        now |= {change.dropped} - {None}
+        now |= {name for name in (change.dropped,) if name and name.startswith(OURS)}
     return None
 
 

@@ -97,7 +97,7 @@ def count_text(value: float) -> str:
     """Format a count or a load, whole if it is whole or large, else with three digits: 0.25."""
     if not math.isfinite(value):
         return "∞"
-    return f"{value:,.0f}" if value == round(value) or abs(value) >= 1000 else f"{value:.3g}"
+    return f"{value:,.0f}" if value == round(value) or abs(value) >= 999.5 else f"{value:.3g}"
 
 
 def percent_text(share: float) -> str:

@@ -165,6 +165,8 @@ def _to_arrow(column: Any, kind: str, position: int) -> pa.Array:
         array = column if isinstance(column, pa.Array) else pa.array(column, from_pandas=True)
         if isinstance(array, pa.ChunkedArray):
             array = array.combine_chunks()
+        if hexadecimal(array, kind):
+            raise TypeError("a text in hexadecimal, which Spark casts to no number")
         if array.null_count < len(array) and _unlike_spark(array.type, kind):
             raise TypeError(f"{array.type}, which Spark casts to another value")
         return array.cast(KEY_TYPES[kind])
@@ -174,6 +176,13 @@ def _to_arrow(column: Any, kind: str, position: int) -> pa.Array:
             f"key column {position + 1}",
             f"Convert them to {kind} first",
         ) from error
+
+
+def hexadecimal(array: pa.Array, kind: str) -> bool:
+    """Return whether texts for a whole number are in hexadecimal, as 0x10: Arrow would take 16."""
+    if not pa.types.is_string(array.type) or not pa.types.is_integer(KEY_TYPES[kind]):
+        return False
+    return any(text is not None and "x" in text.lower() for text in array.to_pylist())
 
 
 def _unlike_spark(found: pa.DataType, kind: str) -> bool:

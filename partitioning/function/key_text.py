@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import pyarrow as pa
 
 from partitioning.errors import InputError
-from partitioning.function.hashing import KEY_TYPES
+from partitioning.function.hashing import KEY_TYPES, hexadecimal
 
 BETWEEN = " | "
 #: Values of one key as texts; None: null.
@@ -33,6 +33,8 @@ def key_columns(keys: Sequence[str], types: Sequence[str], sure: bool = False) -
         try:
             typed = [t if t is None or kind != "binary" else bytes.fromhex(t) for t in texts]
             given = pa.array(typed, pa.binary() if kind == "binary" else pa.string())
+            if hexadecimal(given, kind):
+                raise ValueError("a number is written in decimal")
             columns.append(given.cast(KEY_TYPES[kind]))
         except ValueError as error:  # Arrow's, too
             raise InputError(

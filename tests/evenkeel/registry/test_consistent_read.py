@@ -52,6 +52,16 @@ def test_the_newest_version_under_one_epoch_alone(
         assert newest_under(epoch, ours | {"somebody_s"}, changes) == version
 
 
+def test_a_constraint_of_the_team_that_goes_while_rows_move_changes_no_answer() -> None:
+    begins = [Change(7, added="evenkeel_moving_2"), *HISTORY[2:]]
+    stand = {"evenkeel_epoch_1", "evenkeel_moving_2"}
+    for history in (
+        [Change(9), Change(8, dropped="positive"), *begins],
+        [Change(9), Change(8, dropped="positive"), begins[0], Change(6, added="positive")],
+    ):
+        assert newest_under(1, stand, history) == 6
+
+
 def channels(rows: dict[str, DataFrame]) -> dict[str, tuple[int, int]]:
     """Channel of each key in both tables."""
     one, other = (dict(rows[n].select("dest", "channel").collect()) for n in ("totals", "seen"))

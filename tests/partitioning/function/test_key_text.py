@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from partitioning.errors import InputError
+from partitioning.function.hashing import key_hash
 from partitioning.function.key_text import key_columns, key_text
 
 DAY = date(2013, 1, 8)
@@ -97,3 +98,13 @@ def test_plans_write_most_keys_plainly() -> None:
 def test_a_blank_key_has_a_name_that_people_can_see(value: str, text: str) -> None:
     assert key_text([value]) == text
     assert read(text, ["string"]) == [value]
+
+
+@pytest.mark.parametrize("kind", ["tinyint", "int", "bigint"])
+@pytest.mark.parametrize("text", ["0x10", "0XfF", "-0x1"])
+def test_no_number_is_read_in_hexadecimal(kind: str, text: str) -> None:
+    """Arrow reads 0x10 as 16, so `forget` would delete key 16."""
+    with pytest.raises(InputError, match=f"a key is not of type {kind}"):
+        key_columns([text], [kind], sure=True)
+    with pytest.raises(InputError, match=f"not of the declared type {kind}"):
+        key_hash([["7", text]], [kind])
