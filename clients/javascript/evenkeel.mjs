@@ -193,7 +193,7 @@ export class EvenkeelFunction {
       const [own] = expectLists({ owners: owners[i], shares: shares[i] }, "owners", "shares");
       if (own.length < 2) throw new Error(`expected 2 owners or more, got ${own.length}`);
     });
-    const most = Math.max(2, ...owners.map((channels) => channels.length));
+    const most = owners.reduce((longest, channels) => Math.max(longest, channels.length), 2);
     this.#bits = 32 - Math.clz32(most - 1);
     keys.forEach((h, i) => {
       this.#split.set(BigInt(h), { start: i << this.#bits, home: channelOf(owners[i][0]) });

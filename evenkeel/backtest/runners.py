@@ -36,7 +36,9 @@ class Planned:
     @property
     def listed(self) -> Hashes | None:
         """Hashes of keys that the function places by name; a profile must list them."""
-        return None if self.function is None else self.function.explicit_keys
+        if self.function is None:
+            return None
+        return np.union1d(self.function.explicit_keys, self.function.split.keys)
 
     def step(
         self, profile: Profile, window: Window, unseen: Window, aim: float | None

@@ -51,7 +51,8 @@ def prune(registry: Registry, since: datetime, days: int) -> dict[str, int]:
             gone["runs"] += 1
     for number in registry.numbers()[:-1]:
         kept = registry.archive(number)
-        if kept.profile.exists():
+        # One that was killed may have removed the profile alone.
+        if kept.profile.exists() or kept.report.exists():
             # The largest files, and those that are drawn from them.
             heavy = {file.name for file in (kept.profile, kept.learned, kept.report)}
             gone["files of epochs"] += prune_files(store, f"epochs/{number:08d}", since, heavy)

@@ -94,7 +94,11 @@ def fair_share_text(value: float) -> str:
 
 
 def count_text(value: float) -> str:
-    """Format a count or a load, whole if it is whole or large, else with three digits: 0.25."""
+    """Format a count or a load, whole if it is whole or large, else with three digits.
+
+    >>> count_text(0.25), count_text(998.7), count_text(999.6)
+    ('0.25', '999', '1,000')
+    """
     if not math.isfinite(value):
         return "∞"
     return f"{value:,.0f}" if value == round(value) or abs(value) >= 999.5 else f"{value:.3g}"

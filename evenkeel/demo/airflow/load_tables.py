@@ -68,18 +68,8 @@ def create_incomplete_tables(
     home = Future[Path]()
     for spec, table in specs.items():
         name = table.spec.table
-        try:
-            missing = incomplete(table)
-        except EvenkeelError as error:
-            # Its state may be whole, so it is not made again.
-            view.note(f"{name}: not changed ({error})")
-            continue
-        if missing is None:
-            view.note(f"{name}: kept as it is, at epoch {table.registry.numbers()[-1]}")
-        elif not _inside(table, folder):
-            view.note(f"{name}: not changed, because it is outside {folder} ({missing})")
-        elif (why := _no_team_tables(table)) is not None:
-            view.note(f"{name}: not changed ({why})")
+        if (stays := _stays(table, folder)) is not None:
+            view.note(f"{name}: {stays}")
         else:
             write_missing_flights([table], view)
             clear(table, folder)
@@ -113,6 +103,21 @@ def create_incomplete_tables(
             if thread.ident is not None:
                 thread.join()
     _raise_first(table_runs)
+
+
+def _stays(table: Table, folder: Path) -> str | None:
+    """Say why a table is left as it is; None: it is to be created."""
+    try:
+        missing = incomplete(table)
+    except EvenkeelError as error:
+        # Its state may be whole.
+        return f"not changed ({error})"
+    if missing is None:
+        return f"kept as it is, at epoch {table.registry.numbers()[-1]}"
+    if not _inside(table, folder):
+        return f"not changed, because it is outside {folder} ({missing})"
+    why = _no_team_tables(table)
+    return None if why is None else f"not changed ({why})"
 
 
 def _last_window(table: Table) -> tuple[date, date] | None:

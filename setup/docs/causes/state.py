@@ -51,7 +51,7 @@ OF_STATE = {
     "second run or repair works on the table, or somebody changed its constraint by hand.",
     r"expected a page in UTF-8": "Somebody saved the page in another encoding, or a copy was cut.",
     r"is a clone of": "A RESTORE or a CLONE came between a window's look at the source and its "
-    "MERGE, and the source was cloned then.",
+    "MERGE. The source was cloned after that.",
     r"has ORC files": "The table, or the program that wrote it, is set to ORC, whose reader has no "
     "defaults of columns.",
     r"has lost its branch": "Somebody dropped the branch, or an expiry of snapshots removed it.",

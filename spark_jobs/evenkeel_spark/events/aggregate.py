@@ -124,8 +124,7 @@ def exact(
         check = re.search(rf"{REFUSED}\W+CHECK constraint (\w+)", text)
         if check and not check[1].startswith(OURS):
             raise InputError(
-                f"the table's own constraint {check[1]} refuses a row as it is in UTC, after a "
-                "merge of values if there was one",
+                f"the table's own constraint {check[1]} refuses a row in UTC",
                 where,
                 "Let it admit the row, or drop it; then run this again",
             ) from error

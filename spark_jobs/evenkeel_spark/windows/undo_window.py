@@ -125,8 +125,8 @@ def _find(spark: SparkSession, table: Table, name: str) -> WrongWindow | None:
     )
     if where != path:
         raise FenceError(
-            f"is a clone of {where}, whose version {before + 1} applied a window upon other rows "
-            "than it had seen",
+            f"is a clone of {where}, and version {before + 1} of that stands upon other rows than "
+            "its window had seen",
             f"{name} ({path})",
             f"Empty it and clone version {before} of {where} again. Or {say_so}",
         )

@@ -74,7 +74,7 @@ def forget_later(table: Table, newest_end: Callable[[], date | None]) -> None:
     ----------
     newest_end : returns that of all tables; None: unknown, or there is none
     """
-    # Listed before the tables are read: a window that commits now is no later one.
+    # Listed before the tables are read, so a window that commits meanwhile keeps its record.
     recorded = table.registry.files.window_ends()
     newest = newest_end()
     for end in recorded:

@@ -10,7 +10,7 @@ import pytest
 from benchmarks.planning.unseen_sets import counted
 from evenkeel.backtest.arguments import parse_options
 from evenkeel.backtest.console import TABLE_COLUMNS, means, over_hashes
-from evenkeel.backtest.runners import placed
+from evenkeel.backtest.runners import Planned, placed
 from evenkeel.backtest.scoring import Forecasts, backtest
 from evenkeel.backtest.windows import read_series, salted
 from partitioning.errors import InputError
@@ -18,11 +18,26 @@ from partitioning.function.channels import numbered_channels
 from partitioning.function.function import successor
 from partitioning.function.hashing import KeyColumn, key_hash
 from partitioning.strategies import SPLITTING, STRATEGIES, WHOLE
+from partitioning.strategies.hashing import first_function
 from partitioning.streams.zipf_stream import zipf
 from partitioning.workload.metrics import moved_shares
 from partitioning.workload.profile import profile_of_keys
 
 DATA = Path(__file__).resolve().parents[4] / "shared" / "data"
+
+
+def test_a_profile_lists_pinned_and_split_keys_as_that_of_learn_does() -> None:
+    channels, key = numbered_channels(4), (KeyColumn("word", "string"),)
+    planned = Planned(None, "frontier", channels, {})  # type: ignore[arg-type]
+    assert planned.listed is None
+    first = first_function(key, 64, channels)
+    whole, shared = (int(h) for h in key_hash([["a", "b"]], ["string"]))
+    away = (int(first.slots[whole % 64]) + 1) % 4
+    planned.function = successor(
+        key, first, channels, first.slots, "frontier", {}, {whole: away}, {shared: {0: 1.0, 1: 1.0}}
+    )
+    assert planned.listed is not None
+    assert planned.listed.tolist() == sorted([whole, shared])
 
 
 @pytest.mark.parametrize("name", ["uniform", "scan", "frontier"])

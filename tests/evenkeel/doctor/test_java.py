@@ -9,6 +9,13 @@ import pytest
 from evenkeel.doctor import Status, packages
 
 
+def java_that_says(folder: Path, text: str) -> None:
+    program = folder / "bin" / "java"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\necho '{text}' >&2\n")
+    program.chmod(0o755)
+
+
 @pytest.mark.parametrize(
     ("said", "status"),
     [
@@ -21,10 +28,7 @@ from evenkeel.doctor import Status, packages
 def test_java_is_17_or_newer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, status: Status
 ) -> None:
-    program = tmp_path / "bin" / "java"
-    program.parent.mkdir()
-    program.write_text(f"#!/bin/sh\necho '{said}' >&2\n")
-    program.chmod(0o755)
+    java_that_says(tmp_path, said)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     assert packages.java().status is status
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "gone"))
@@ -53,10 +57,7 @@ def test_hadoop_may_not_start_on_a_newer_java(
     hadoop: tuple[int, ...] | None,
     status: Status,
 ) -> None:
-    program = tmp_path / "bin" / "java"
-    program.parent.mkdir()
-    program.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2026-01-01' >&2\n")
-    program.chmod(0o755)
+    java_that_says(tmp_path, f'openjdk version "{version}" 2026-01-01')
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     row = packages.java(hadoop)
     assert row.status is status

@@ -187,14 +187,31 @@ def test_epochs_and_their_plans_stay_without_their_profiles(aged: Table) -> None
     assert epoch_plan(aged.registry, 1) is not None
 
 
+def test_a_prune_that_was_killed_goes_on_with_what_is_left_of_an_epoch(aged: Table) -> None:
+    epoch = Path(aged.registry.url, "epochs/00000001")
+    for name in ("profile.npz", "profile.json"):
+        (epoch / name).unlink()
+    report = epoch / "report.html"
+    report.write_text("<html></html>")
+    age(epoch)
+    assert prune(aged.registry, SINCE, 0)["files of epochs"] == 1
+    assert not report.exists()
+
+
 def test_days_before_the_window_go(aged: Table) -> None:
     windows = aged.registry.store.names("windows")
+    last = Path(aged.registry.url, "windows", windows[-1])
+    for day in ("2001-01-01", "2001-01-02"):
+        early = last.with_name(f"{day}.json")
+        early.write_bytes(last.read_bytes())
+    age(last.parent)
     sketches = [f for f in files(aged) if f.startswith("sketches/")]
     assert len(windows) >= 1 and len(sketches) > 5
     prune(aged.registry, SINCE, 3)
     kept = sorted(f for f in files(aged) if f.startswith("sketches/"))
     assert kept == sorted(sketches)[-4:]
-    assert aged.registry.store.names("windows")[-1] == windows[-1]
+    left = aged.registry.store.names("windows")
+    assert left[-1] == windows[-1] and not [name for name in left if name.startswith("2001")]
 
 
 def test_what_is_new_stays_whatever_its_day(old: Table) -> None:
