@@ -263,6 +263,9 @@ def submit_on_path(program: str, path: str | None = None) -> Finding:
     what = "spark-submit for Airflow's tasks"
     if found := shutil.which(program, path=path):
         return Finding(what, Status.ok, found)
+    if path is not None and (found := shutil.which(program)):
+        fix = f"Start Airflow by `make up`, or with {Path(found).parent} on PATH"
+        return Finding(what, Status.warning, f"{found}: `make` has it on PATH, this shell not", fix)
     beside = shutil.which(program, path=str(Path(sys.executable).parent))
     folder = Path(beside).parent if beside else "the folder of spark-submit"
     fix = f"Start Airflow with {folder} on PATH"
