@@ -153,6 +153,8 @@ def read_series(
     windows = _cut(at, order, ids, hashes, load, name)
     found = {number: w for number, w in windows if w.load.any()}
     notes += _gaps(list(found), name)
+    if rows is None:
+        notes += _cut_off(at, micros - start - at * span, span, name)
     if len(found) < 2:
         whole = "" if rows is None else f" of {rows:,} rows"
         raise InputError(
@@ -185,6 +187,33 @@ def _gaps(numbers: list[int], name: Callable[[int], str]) -> list[str]:
     shown = ", ".join(map(name, islice(chain.from_iterable(gaps), 5)))
     more = ", ..." if passed > 5 else ""
     return [f"{passed:,} windows have no load and are left out: {shown}{more}"]
+
+
+def _cut_off(
+    at: npt.NDArray[np.int64],
+    since: npt.NDArray[np.int64],
+    span: int,
+    name: Callable[[int], str],
+) -> list[str]:
+    """Return a note if the input seems to end in the middle of its last window; []: it does not.
+
+    The sign is that its last half has no rows, and that no other window falls silent as early.
+
+    Parameters
+    ----------
+    at, since : int64 (rows,): window of each row, and microseconds from the window's start
+    span : microseconds
+    """
+    numbers, own = np.unique(at, return_inverse=True)
+    last = np.zeros(len(numbers), dtype=np.int64)
+    np.maximum.at(last, own, since)
+    if len(numbers) < 2 or last[-1] >= min(span / 2, last[:-1].min()):
+        return []
+    share = last[-1] / span
+    return [
+        f"the last window, {name(int(numbers[-1]))}, has rows in its first {share:.0%} alone. "
+        "If the input was cut off there, take its last rows out: they are scored as a whole window"
+    ]
 
 
 def _distinct(columns: list[pa.Array], types: list[str]) -> tuple[npt.NDArray[np.int64], Hashes]:

@@ -167,6 +167,8 @@ def _to_arrow(column: Any, kind: str, position: int) -> pa.Array:
             array = array.combine_chunks()
         if hexadecimal(array, kind):
             raise TypeError("a text in hexadecimal, which Spark casts to no number")
+        if _rounded(array, kind):
+            raise TypeError(f"a {array.type} so large that it may have been another number")
         if array.null_count < len(array) and _unlike_spark(array.type, kind):
             raise TypeError(f"{array.type}, which Spark casts to another value")
         return array.cast(KEY_TYPES[kind])
@@ -183,6 +185,18 @@ def hexadecimal(array: pa.Array, kind: str) -> bool:
     if not pa.types.is_string(array.type) or not pa.types.is_integer(KEY_TYPES[kind]):
         return False
     return any(text is not None and "x" in text.lower() for text in array.to_pylist())
+
+
+#: Arrow's floats -> the least number that each also makes of the whole number after it.
+_ROUNDED_FROM = {pa.float16(): 2**11, pa.float32(): 2**24, pa.float64(): 2**53}
+
+
+def _rounded(array: pa.Array, kind: str) -> bool:
+    """Return whether floats for a whole number may have been rounded, as pandas does by a null."""
+    limit = _ROUNDED_FROM.get(array.type)
+    if limit is None or not pa.types.is_integer(KEY_TYPES[kind]):
+        return False
+    return bool((np.abs(array.drop_null().to_numpy(zero_copy_only=False)) >= limit).any())
 
 
 def _unlike_spark(found: pa.DataType, kind: str) -> bool:

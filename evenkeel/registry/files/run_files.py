@@ -135,12 +135,13 @@ class EpochFiles(KeptFiles):
         """
         names = {name: name for name in _KEPT} | {run.prediction(digest).name: self.prediction.name}
         files = {kept: run.read(name) for name, kept in names.items() if run.exists(name)}
+        sums = {n: hashlib.sha256(d).hexdigest() for n, d in files.items() if n != _REMADE}
+        # A file that is kept again may have changed, and this may be killed before its new sum.
+        self.forget_digests(*(n for n, sum_ in sums.items() if self._digests.get(n) != sum_))
         for name, data in files.items():
             self.write(name, data)
-        files.pop(_REMADE, None)
-        self.manifest.write(
-            Manifest(sha256={n: hashlib.sha256(data).hexdigest() for n, data in files.items()})
-        )
+        self.manifest.write(Manifest(sha256=sums))
+        self._digests = sums
 
     def find(self, file: str) -> bytes | None:
         """Return the file's bytes; None: it is missing.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pandas as pd
+import pytest
 
 from evenkeel.backtest.scoring import backtest
 from evenkeel.backtest.windows import read_series
@@ -82,3 +83,20 @@ def test_an_empty_window_is_reported_and_left_out(tmp_path):
     frame.to_parquet(tmp_path / "gap.parquet")
     series = read_series(str(tmp_path / "gap.parquet"), ["k"], time="t", every="1s")
     assert len(series.windows) == 2 and len(series.notes[0]) < 300
+
+
+@pytest.mark.parametrize(
+    ("days", "told"),
+    [
+        (["01T09", "01T20", "02T10", "02T19", "03T00"], True),  # cut off on the third day
+        (["01T09", "01T20", "02T10", "02T19", "03T13"], False),  # an early evening
+        (["01T00", "02T00", "03T00"], False),  # dates without an hour are never silent early
+    ],
+)
+def test_a_last_window_that_seems_cut_off_is_told(tmp_path, days, told):
+    """Three rows of a next day made the worst window 5.33 times the mean, not 1.42."""
+    at = pd.to_datetime([f"2024-01-{day}:30" for day in days])
+    pd.DataFrame({"k": "a", "t": at}).to_parquet(tmp_path / "t.parquet")
+    notes = read_series(str(tmp_path / "t.parquet"), ["k"], time="t").notes
+    told_of = "the last window, 2024-01-03, has rows in its first 2% alone"
+    assert [n.startswith(told_of) for n in notes] == [True] * told

@@ -87,6 +87,28 @@ def test_a_kept_file_that_was_edited_or_torn_is_told(shop: Shop) -> None:
     assert set(read_json(shop.registry.archive(1), "kept.json")["sha256"]) == told
 
 
+def test_a_second_keeping_that_is_killed_leaves_no_file_that_seems_torn(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.publish("r")
+    run, kept = shop.registry.run("r"), shop.registry.archive(1)
+    run.write("params.json", run.read("params.json") + b"\n")
+
+    write = type(kept).write
+
+    def killed(files: Any, name: str, data: bytes) -> None:
+        write(files, name, data)
+        if name == "params.json":
+            raise KeyboardInterrupt
+
+    digest = steps.read_plan(run).digest
+    with monkeypatch.context() as patch:
+        patch.setattr(type(kept), "write", killed)
+        with pytest.raises(KeyboardInterrupt):
+            kept.keep(run, digest)
+    assert shop.registry.archive(1).read("params.json") == run.read("params.json")
+
+
 def test_a_plan_needs_a_profile(shop: Shop) -> None:
     with pytest.raises(InputError, match=r"profile\.json is missing"):
         steps.decide(shop.spec, "another", Params())

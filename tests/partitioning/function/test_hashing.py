@@ -94,3 +94,14 @@ def test_hash_refuses(columns, types, message):
 def test_slots_are_never_negative(hashes, slots):
     found = slot_of(np.array(hashes, dtype=np.int64), slots)
     assert found.tolist() == [h % slots for h in hashes]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_floats_that_may_have_been_rounded_are_no_whole_numbers(dtype: str) -> None:
+    """A null makes pandas turn 9007199254740993 into a float, which is ...992: another key."""
+    exact = 2 ** (24 if dtype == "float32" else 53) - 1
+    held = np.array([-exact, 5, exact, np.nan], dtype=dtype)
+    expected = key_hash([[-exact, 5, exact, None]], ["bigint"])
+    assert (key_hash([held], ["bigint"]) == expected).all()
+    with pytest.raises(InputError, match="may have been another number"):
+        key_hash([np.array([exact + 1], dtype=dtype)], ["bigint"])
