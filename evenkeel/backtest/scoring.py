@@ -171,7 +171,7 @@ def _series(
                 began = time.process_time()
                 before = runs[name].function
                 profile = expected_profile(profile, seen[name], foreseen.decay, before)
-                aim = aim_for(profile, before, owners)
+                aim = aim_for(profile, before, owners, plain=not options.get(name))
                 seconds = time.process_time() - began
             found = runs[name].step(profile, window, unseen, aim)
             found["plan_seconds"] += seconds

@@ -15,7 +15,7 @@ from partitioning.errors import InputError
 from partitioning.function.channels import Channel
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.hashing import KeyColumn
-from partitioning.planning.aims import aim_by_chance, aim_for
+from partitioning.planning.aims import aim_for
 from partitioning.planning.decide import Decision, Policy
 from partitioning.planning.decide import decide as decide_on
 from partitioning.planning.plan import Plan, make_plan, plan_for
@@ -154,9 +154,7 @@ def aim_of(
 ) -> float:
     """Return the imbalance that a plan aims at.
 
-    A value that somebody chose counts. Else it is what chance explains, and the last bit of
-    balance that is not worth its bytes: no state moves for those. Keys that may be split need few
-    bytes, and options of the strategy may change what balance is, so they have chance alone.
+    A value that somebody chose counts. Else it is that of `aim_for`.
 
     Parameters
     ----------
@@ -172,4 +170,4 @@ def aim_of(
     if spec.max_imbalance is not None:
         return spec.max_imbalance
     plain = spec.split is None and not spec.options
-    return aim_for(profile, function, channels) if plain else aim_by_chance(profile)
+    return aim_for(profile, function, channels, plain=plain)

@@ -131,7 +131,7 @@ def _batches(plan: Plan, most: BatchLimit, tables: int) -> tuple[Batch, ...]:
             rows=sum(m.rows for m in part),
             bytes=sum(m.bytes for m in part),
             # Each task reads one channel, and writes one file for each channel that its rows go to.
-            files=len({(m.source, m.target) for m in part}) * tables,
+            files=len({(m.source, m.target) for m in part if m.rows > 0}) * tables,
         )
         for part in (*parts, shares)
         if sum(m.rows for m in part)

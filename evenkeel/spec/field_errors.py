@@ -7,7 +7,7 @@ from typing import Any
 
 #: Kind of error, or how its name begins -> message; places are filled from the error's context. The
 #: first that fits counts: whole names come before beginnings.
-_MESSAGES = {
+FIELD_RULES = {
     "literal_error": "must be {expected}",
     "string_pattern_mismatch": "must begin with a letter, and have only letters, digits and _, at "
     "most 63",
@@ -49,7 +49,7 @@ def field_rule(error: Mapping[str, Any]) -> str:
     """Return what a field should be; `error` is one of those that pydantic lists."""
     if error["type"] == "value_error":
         return str(error["msg"]).removeprefix("Value error, ")
-    for kind, message in _MESSAGES.items():
+    for kind, message in FIELD_RULES.items():
         if str(error["type"]).startswith(kind):
             given = {n: v for n, v in error.get("ctx", {}).items() if f"{{{n}}}" in message}
             return message.format(**{n: _text(value) for n, value in given.items()})

@@ -30,6 +30,8 @@ from partitioning.function.function import DEFAULT_SLOTS
 #: Folder of the specs, for a table given by its name. Default: ./tables. `load_tables` takes
 #: its argument, this, or `[evenkeel] tables`.
 TABLES_VARIABLE = "EVENKEEL_TABLES"
+#: Advice for wrong fields, each of which the message names.
+CORRECT_FIELDS = "Correct these fields"
 #: Tags that pydantic adds to the place of an error for fields with several forms.
 _FORMS = (("list",), ("number",), ("auto",), ("text",), ("mapping",))
 #: Allowed values of fields with several forms.
@@ -56,7 +58,7 @@ def load_spec(path: str | Path) -> TableSpec:
         spec = TableSpec.model_validate(data)
     except ValidationError as error:
         problems = "; ".join(_problem(e) for e in error.errors())
-        raise InputError(problems, str(path), "Correct these fields") from error
+        raise InputError(problems, str(path), CORRECT_FIELDS) from error
     folder = file.resolve().parent
     # An Iceberg table has a name in a catalog, and the catalog knows its folder.
     state = {

@@ -165,6 +165,8 @@ def _to_arrow(column: Any, kind: str, position: int) -> pa.Array:
         array = column if isinstance(column, pa.Array) else pa.array(column, from_pandas=True)
         if isinstance(array, pa.ChunkedArray):
             array = array.combine_chunks()
+        if pa.types.is_dictionary(array.type):  # a pandas categorical
+            array = array.dictionary_decode()
         if hexadecimal(array, kind):
             raise TypeError("a text in hexadecimal, which Spark casts to no number")
         if _rounded(array, kind):
@@ -180,9 +182,13 @@ def _to_arrow(column: Any, kind: str, position: int) -> pa.Array:
         ) from error
 
 
+_IS_TEXT = pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view
+
+
 def hexadecimal(array: pa.Array, kind: str) -> bool:
     """Return whether texts for a whole number are in hexadecimal, as 0x10: Arrow would take 16."""
-    if not pa.types.is_string(array.type) or not pa.types.is_integer(KEY_TYPES[kind]):
+    text = any(is_(array.type) for is_ in _IS_TEXT)
+    if not text or not pa.types.is_integer(KEY_TYPES[kind]):
         return False
     return any(text is not None and "x" in text.lower() for text in array.to_pylist())
 
@@ -201,8 +207,6 @@ def _rounded(array: pa.Array, kind: str) -> bool:
 
 def _unlike_spark(found: pa.DataType, kind: str) -> bool:
     """Return whether Arrow casts some values to others than Spark's CAST to the key type `kind`."""
-    if pa.types.is_dictionary(found):  # a pandas categorical
-        found = found.value_type
     if kind == "date":
         return pa.types.is_timestamp(found) and found.tz is not None
     if pa.types.is_temporal(found):

@@ -113,6 +113,13 @@ class _Order:
         self.now[self.source[m]] -= self.load[m]
         self.now[self.target[m]] += self.load[m]
 
+    def undo(self, batch: Sequence[int]) -> None:
+        """Take moves back."""
+        for m in batch:
+            self.made[m] = False
+            self.now[self.source[m]] += self.load[m]
+            self.now[self.target[m]] -= self.load[m]
+
     def fits(self, m: int) -> bool:
         """Return whether a move's target has room for it."""
         target = self.target[m]
@@ -146,26 +153,17 @@ class _Order:
 
     def make_together(self, ranked: Sequence[int]) -> None:
         """Make the moves that fit only together; those that need a held move stay unmade."""
-        leaves: list[list[int]] = [[] for _ in self.now]
+        leaving: list[list[int]] = [[] for _ in self.now]
         for m in reversed(ranked):
-            leaves[self.source[m]].append(m)
-        leaving = [list(moves) for moves in leaves]
+            leaving[self.source[m]].append(m)
         for m in ranked:
             if self.made[m]:
                 continue
-            batch, complete = self.chain(m, leaving)
-            if complete:
+            if batch := self.chain(m, leaving):
                 self.batches.append(batch)
                 self.settle([self.source[n] for n in batch])
-                continue
-            for n in batch:
-                self.made[n] = False
-                self.now[self.source[n]] += self.load[n]
-                self.now[self.target[n]] -= self.load[n]
-            for channel in {self.source[n] for n in batch}:
-                leaving[channel] = [n for n in leaves[channel] if not self.made[n]]
 
-    def chain(self, m: int, leaving: Sequence[list[int]]) -> tuple[list[int], bool]:
+    def chain(self, m: int, leaving: Sequence[list[int]]) -> list[int]:
         """Make a move, and with it others until no channel is overfull.
 
         An overfull channel makes a move of its own. One is left, because the channel ends within
@@ -177,20 +175,24 @@ class _Order:
 
         Returns
         -------
-        the moves made, and whether no channel is overfull after them
+        the moves made; []: a channel would stay overfull, and none is made
         """
-        batch, over = [m], [self.target[m]]
+        batch, taken, over = [m], list[int](), [self.target[m]]
         self.make(m)
         while over:
             channel = over.pop()
             moves = leaving[channel]
             while self.now[channel] > self.most[channel]:
                 while moves and self.made[moves[-1]]:
-                    moves.pop()
+                    taken.append(moves.pop())
                 if not moves:
-                    return batch, False
+                    self.undo(batch)
+                    for n in reversed(taken):
+                        leaving[self.source[n]].append(n)
+                    return []
                 n = moves.pop()
                 self.make(n)
                 batch.append(n)
+                taken.append(n)
                 over.append(self.target[n])
-        return batch, True
+        return batch

@@ -37,23 +37,30 @@ def aim_by_chance(profile: Profile) -> float:
 
 
 def aim_for(
-    profile: Profile, previous: PartitioningFunction | None, channels: Sequence[Channel]
+    profile: Profile,
+    previous: PartitioningFunction | None,
+    channels: Sequence[Channel],
+    *,
+    plain: bool = True,
 ) -> float:
     """Return the imbalance that a plan aims at where nobody asks for one.
 
-    It is that of `aim_by_chance`, or more where the last of it is not worth its bytes.
+    It is that of `aim_by_chance`, or more where the last of it is not worth its bytes. Keys that
+    may be split need few bytes, and options of the strategy may change what balance is, so they
+    have chance alone.
 
     Parameters
     ----------
     previous : the function in force; None: there is none, and a plan moves nothing
     channels : the owners to be
+    plain : no key is split, and the strategy has no options
 
     Raises
     ------
     InputError : as in `frontier`
     """
     aim = aim_by_chance(profile)
-    if previous is None:
+    if previous is None or not plain:
         return aim
     return level_worth(profile, previous.refined(profile.slots), channels, aim)
 

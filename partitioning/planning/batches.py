@@ -94,10 +94,11 @@ def batches(plan: Plan, most: BatchLimit, tasks: Sequence[int] | None = None) ->
     size, rows, ways = 0.0, 0.0, set[tuple[int, int]]()
     for batch in _together(plan, by_way=most.files < np.inf):
         more = sum(m.bytes for m in batch), sum(m.rows for m in batch)
-        to = {(m.source, m.target) for m in batch if most.files < np.inf}
+        # A move without rows writes no file.
+        to = {(m.source, m.target) for m in batch if m.rows > 0 and most.files < np.inf}
         files = sum(1 if tasks is None else tasks[source] for source, _ in ways | to)
         over = size + more[0] > most.bytes or rows + more[1] > most.rows or files > most.files
-        if size and over:
+        if (size or rows) and over:
             parts.append([])
             size, rows, ways = 0.0, 0.0, set()
         parts[-1] += batch

@@ -154,8 +154,11 @@ def _decided(
     reachable, size = _found(profile, function, channels, policy)
     saved = cost = None
     if policy.seconds_per_load is not None and policy.pace is not None:
-        fair = float(profile.load.sum()) / np.count_nonzero(function.capacities)
-        daily = (now - reachable) * fair * policy.seconds_per_load / days_of(profile)
+        old, new = function.capacities, np.array([c.capacity for c in channels], dtype=np.float64)
+        # A channel of mean weight counts, because seconds were measured on the weights in force.
+        less = (now / old.sum() - reachable / new.sum()) * float(old[old > 0].mean())
+        load = float(profile.load.sum())
+        daily = less * load * policy.seconds_per_load / days_of(profile)
         saved = daily * policy.horizon
         cost = policy.pace.seconds(size)
 

@@ -27,16 +27,14 @@ def skewed_pairs(workloads: Floats, eta: float, tau: float) -> list[tuple[int, i
     workloads : float64 (N,); infinite: takes no part
     """
     able = np.flatnonzero(np.isfinite(workloads))
-    order = able[np.argsort(-workloads[able], kind="stable")].tolist()
+    fullest = able[np.argsort(-workloads[able], kind="stable")].tolist()
+    emptiest = able[np.argsort(workloads[able], kind="stable")].tolist()
     pairs = []
-    while len(order) > 1:
-        skewed, helper = order[0], min(order[1:], key=lambda w: (workloads[w], w))
+    for skewed, helper in zip(fullest[: len(able) // 2], emptiest, strict=False):
         gap = workloads[skewed] - workloads[helper]
         if workloads[skewed] < eta or gap < tau or gap <= 0:
             break
         pairs.append((skewed, helper))
-        order.remove(skewed)
-        order.remove(helper)
     return pairs
 
 

@@ -21,12 +21,23 @@ def floor(profile: Profile, channels: Sequence[Channel], splitting: bool = False
     The floor is the largest of these bounds over k; where channels are equal, that of k = 1. Only
     keys that the profile lists are known; 1.0 where there is no load.
     """
-    capacities = np.array([c.capacity for c in channels], dtype=np.float64)
-    total = float(profile.load.sum())
-    if splitting or total == 0 or not len(profile.heavy):
+    if splitting:
         return 1.0
-    capacities = -np.sort(-capacities)
-    heaviest = -np.sort(-profile.heavy_load)[: np.count_nonzero(capacities)]
+    return floor_of_keys(profile.heavy_load, float(profile.load.sum()), channels)
+
+
+def floor_of_keys(keys: Floats, total: float, channels: Sequence[Channel]) -> float:
+    """Return the least imbalance of any function that splits no key; see `floor`.
+
+    Parameters
+    ----------
+    keys : float64 (K,): what each listed key has of the resource that is to be even
+    total : what all keys have of it
+    """
+    if total == 0 or not len(keys):
+        return 1.0
+    capacities = -np.sort([-c.capacity for c in channels])
+    heaviest = -np.sort(-keys)[: np.count_nonzero(capacities)]
     held = np.cumsum(heaviest) / np.cumsum(capacities)[: len(heaviest)]
     return max(1.0, float(held.max()) * float(capacities.sum()) / total)
 

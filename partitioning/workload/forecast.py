@@ -166,7 +166,8 @@ def forecast(sketches: Sequence[Sketch], decay: Decay = "auto") -> Forecast:
             "Give auto to have the past choose it",
         )
     whole = merge(sketches)
-    past = tuple([s for s in sketches if s.load.any()][-REACH:])
+    loaded = tuple(s for s in sketches if s.load.any())
+    past = loaded[-REACH:]
     if not past:
         return Forecast(whole, UNKNOWN, UNKNOWN, 1.0, 0.0, "no window has load", ())
     came, all_new = new_shares(past, whole.heavy)
@@ -174,12 +175,12 @@ def forecast(sketches: Sequence[Sketch], decay: Decay = "auto") -> Forecast:
     uncertain = _doubt(past, whole, came)
     if all_new and all_new[-1]:
         whole = _without_last(sketches, past[-1], whole)
-        past, new = past[:-1], room_for(came[:-1])
+        loaded, past, new = loaded[:-1], past[:-1], room_for(came[:-1])
     tried = sorted({*DECAYS, *([] if decay is None or isinstance(decay, str) else [decay])})
     means, weights, losses = _tried(past, whole.heavy, np.array(tried))
     best = _best(tried, losses)
     if decay is None:
-        gain = float(past[-1].load.sum() / sum(s.load.sum() for s in past))
+        gain = float(loaded[-1].load.sum() / sum(s.load.sum() for s in loaded))
         return Forecast(whole, 1.0, best, gain, 0.0, uncertain, past)
     chosen = best if isinstance(decay, str) else float(decay)
     at = tried.index(chosen)
@@ -246,7 +247,7 @@ def _doubt(past: Sequence[Sketch], whole: Sketch, came: Sequence[float]) -> str:
     if totals[-1] > JUMP * float(np.mean(totals[:-1])):
         times = totals[-1] / float(np.mean(totals[:-1]))
         return f"the last window has {times:,.0f} times the load of those before"
-    largest = float(whole.heavy_load.max(initial=0.0)) / sum(totals)
+    largest = float(whole.heavy_load.max(initial=0.0)) / float(whole.load.sum())
     if largest > MAX_KEY_PART:
         return f"one key has {largest:.0%} of the load"
     return ""

@@ -18,7 +18,7 @@ from partitioning.strategies.frontier.assignment import Assignment, Ints, evacua
 from partitioning.strategies.frontier.local_search import Step, descend
 from partitioning.strategies.frontier.multi_resource import even_out_resources
 from partitioning.strategies.hashing import check_slots, in_turn
-from partitioning.workload.bounds import floor
+from partitioning.workload.bounds import floor_of_keys
 from partitioning.workload.profile import Floats, Profile
 
 NOWHERE = -1
@@ -232,7 +232,7 @@ def problem_of(
         home=np.full_like(now, NOWHERE) if previous is None else now,
         start=start,
         capacities=capacities,
-        floor=floor(profile, channels),
+        floor=floor_of_keys(load[profile.slots :], float(load.sum()), channels),
         fixed=fixed,
     )
 

@@ -17,6 +17,7 @@ from partitioning.errors import InputError
 from partitioning.function.channels import numbered_channels
 from partitioning.function.function import successor
 from partitioning.function.hashing import KeyColumn, key_hash
+from partitioning.planning.aims import aim_by_chance
 from partitioning.strategies import SPLITTING, STRATEGIES, WHOLE
 from partitioning.strategies.hashing import first_function
 from partitioning.streams.zipf_stream import zipf
@@ -262,3 +263,21 @@ def test_the_unit_of_the_weight_is_nothing_to_a_plan(frame, tmp_path):
         return [(s.imbalance, s.moved) for s in backtest(series, ["frontier"], [4], slots=64)]
 
     np.testing.assert_allclose(scores(2.0**-20), scores(1.0))
+
+
+def test_a_backtest_of_split_keys_aims_as_a_spec_that_splits_does(monkeypatch):
+    """Options may change what balance is, so that chance alone is the aim."""
+    wander = np.random.default_rng(0).lognormal(0, 0.2, (8, 60)).cumprod(axis=0)
+    series, aims = counted(np.round(wander * 1e5)), []
+    step = Planned.step
+
+    def seen(self, profile, window, unseen, aim):
+        aims.append((aim, aim_by_chance(profile)))
+        return step(self, profile, window, unseen, aim)
+
+    monkeypatch.setattr(Planned, "step", seen)
+    list(backtest(series, ["frontier"], [4], {"frontier": {"splitting": True}}, slots=64))
+    assert len(aims) > 1 and all(aim == chance for aim, chance in aims)
+    aims.clear()
+    list(backtest(series, ["frontier"], [4], slots=64))
+    assert any(aim > chance for aim, chance in aims)

@@ -1,6 +1,7 @@
 """A migration in batches: each within its limit, no channel fuller on the way, every key at one
 of its two places."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -140,3 +141,14 @@ def test_a_heavy_key_and_its_slot_may_move_apart():
     assert {m.kind for m in plan.moves} == {"key", "slot"}
     total = sum(moved(a, b, profile) for a, b in pairwise(way))
     assert total == pytest.approx(plan.bytes)
+
+
+def test_state_without_bytes_keeps_to_the_limit_of_rows():
+    keys = np.sort(np.random.default_rng(1).choice(2**62, 400, replace=False).astype(np.int64))
+    load = np.random.default_rng(2).permutation(1 / np.arange(1, 401) ** 0.9) * 1e5
+    profile = profile_of_keys(KEY, keys, load, 32, threshold=800.0)
+    profile = replace(profile, bytes=profile.bytes * 0, heavy_bytes=profile.heavy_bytes * 0)
+    previous = consistent(profile, None, numbered_channels(4))
+    plan = plan_for("t", profile, previous, uniform(profile, None, numbered_channels(5)))
+    rows = sum(m.rows for m in plan.moves)
+    assert plan.bytes == 0 and len(stops(plan, previous, BatchLimit(rows=rows / 3))) >= 2

@@ -199,3 +199,14 @@ def test_what_a_move_saves_counts_open_channels_alone():
     found = decide(profile, function, channels, priced, force=True)
     fullest = (found.imbalance - found.reachable) * profile.load.sum() / 2
     assert fullest > 0 and found.saved_seconds == pytest.approx(fullest)
+
+
+def test_what_a_move_saves_counts_the_channels_that_come():
+    """The fullest of 4 channels and of 8 are compared by their load, not by their imbalance."""
+    profile, own, _ = expected(steady(5))
+    function = uniform(profile, None, numbered_channels(N // 2))
+    priced = replace(own, seconds_per_load=1.0, pace=Pace(1.0), horizon=1, max_imbalance=1.0)
+    found = decide(profile, function, numbered_channels(N), priced)
+    fuller = found.imbalance * 2 - found.reachable
+    assert found.rebalance
+    assert found.saved_seconds == pytest.approx(fuller * profile.load.sum() / N)

@@ -175,7 +175,10 @@ def test_what_makes_a_forecast_uncertain():
         assert forecast([none, past[0], none], decay).uncertain.startswith("one window with load")
         assert forecast([none], decay).uncertain == "no window has load"
         assert "times the load" in forecast([*past, large], decay).uncertain
-        assert forecast(one_key, decay).uncertain == "one key has 99% of the load"
+        for windows in (1, 50):  # more than the latest that a forecast looks at
+            found = forecast(one_key * windows, decay)
+            assert found.uncertain == "one key has 99% of the load"
+            assert decay is not None or found.gain == 1 / (4 * windows)
         assert "keys that were not listed before" in forecast(new, decay).uncertain
 
 

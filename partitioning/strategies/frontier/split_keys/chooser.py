@@ -8,6 +8,7 @@ import numpy as np
 
 from partitioning.errors import InputError
 from partitioning.function.function import PartitioningFunction
+from partitioning.strategies.frontier.local_search import SHARE_TOLERANCE
 from partitioning.strategies.frontier.problem import Problem
 from partitioning.strategies.frontier.request import Candidate, Request
 from partitioning.strategies.frontier.split_keys.splitting import shared_plan
@@ -55,7 +56,8 @@ def _whole_keys_suffice(request: Request, problem: Problem) -> PartitioningFunct
         return None
     function = request.function(plan_whole_keys(request, problem))
     reached = imbalance(channel_loads(function, request.profile), function.capacities)
-    affordable = reached <= aim and request.bytes_to_join(problem, function) <= request.budget
+    enough = reached <= aim * (1 + SHARE_TOLERANCE)
+    affordable = enough and request.bytes_to_join(problem, function) <= request.budget
     return function if affordable else None
 
 
@@ -97,26 +99,29 @@ def _best_split(request: Request, problem: Problem) -> Candidate:
     aim, copies = request.options.max_imbalance, request.options.copies
     aim = 1 + GOOD_ENOUGH_PART if aim is None else max(1.0, aim * (1 - SHARE_ROUNDING))
     level, unchanged = _unchanged(request, problem)
-    if unchanged is not None and copies is not None and unchanged.most_copies > copies:
-        # Too many copies may stay only where the budget does not allow the way to fewer.
-        unchanged = unchanged if request.budget < np.inf else None
-    elif unchanged is not None and unchanged.imbalance <= _rounded(aim):
+
+    def allowed(candidate: Candidate) -> bool:
+        return copies is None or candidate.most_copies <= copies
+
+    stays = unchanged is not None and allowed(unchanged)
+    if unchanged is not None and stays and unchanged.imbalance <= _rounded(aim):
         return unchanged
     planner = _SplitPlanner(request, problem)
-    found = planner.plan(aim)
-    if unchanged is not None:
-        fewer = found is not None and found[1].copies < unchanged.copies
-        if unchanged.imbalance <= _rounded(aim) and not fewer:
-            return unchanged
-        if found is None:
-            planner.tried.append(unchanged)
+    if planner.plan(aim) is None and unchanged is not None and stays:
+        planner.tried.append(unchanged)
     if request.budget < np.inf and planner.reached > _rounded(aim):
         # A budget too small for the aim would be spent on the first channels only.
         if level < planner.tried[0].imbalance:
             planner.plan(_rounded(level))
         lowest(aim, planner.reached, planner.plan, request.deadline)
+    found = [c for c in planner.tried if allowed(c)]
+    if not found:
+        # The budget does not pay for all of the way to fewer copies: as far as it goes, if at all.
+        found = planner.tried if unchanged is None or stays else [unchanged, *planner.tried]
+        if even := [c for c in found if c.imbalance <= _rounded(aim)]:
+            return min(even, key=lambda c: c.copies)
     # A candidate that missed its own aim may still be the most even.
-    return min(planner.tried, key=lambda c: c.imbalance)
+    return min(found, key=lambda c: c.imbalance)
 
 
 def _unchanged(request: Request, problem: Problem) -> tuple[float, Candidate | None]:

@@ -161,11 +161,15 @@ def poured(
     return after
 
 
-def largest(shares: Floats, copies: int) -> Floats:
-    """Return shares (F, N) with at most so many owners a key: those with most of it."""
-    order = np.argsort(-shares, axis=1, kind="stable")
-    kept = shares.copy()
-    np.put_along_axis(kept, order[:, copies:], 0.0, axis=1)
+def largest(shares: Floats, copies: int, before: Floats | None = None) -> Floats:
+    """Return shares (F, N) with at most so many owners a key: those with most of it.
+
+    With shares `before`, (F, N), its owners of then come first, and none of them is left out.
+    """
+    there = np.zeros(shares.shape, dtype=bool) if before is None else (before > 0) & (shares > 0)
+    order = np.argsort(-shares - there, axis=1, kind="stable")
+    rank = np.argsort(order, axis=1, kind="stable")
+    kept = np.where(there | (rank < copies), shares, 0.0)
     return kept / kept.sum(axis=1, keepdims=True)
 
 

@@ -183,6 +183,9 @@ def _carried_out(
         after = min(both, key=lambda a: imbalance(loads + keys.loads @ a, problem.capacities))
     weights = keys.had, keys.loads, keys.sizes, keys.copies
     after = affordable_shares(keys.before, after, *weights, spare)
+    if copies is not None:
+        # Owners that the budget does not move stay, so fewer may come.
+        after = largest(after, copies, keys.before)
     reached = imbalance(loads + keys.loads @ after, problem.capacities)
     # Shares are whole parts: who would lose less than one has it of the last plan's rounding.
     there = keys.before.sum(axis=1) > 1 - 0.5 / PARTS_OF_A_KEY

@@ -147,3 +147,20 @@ def test_of_slots_that_are_alike_neighbours_move():
     after = frontier(profile, previous, numbered_channels(3))
     assert np.flatnonzero(after.slots).tolist() == [4, 5, 6, 7, 8, 9, 10, 11]
     assert np.bincount(after.slots).tolist() == [4, 4, 4]
+
+
+@pytest.mark.parametrize("resource", ["B", "C"])
+def test_one_resource_is_even_whatever_key_has_the_load(resource):
+    """A key with half of the load is no reason to leave rows, or bytes, uneven."""
+    random = np.random.default_rng(1)
+    load = np.append(np.ones(300), 300.0)
+    sizes = random.uniform(1, 50, 301)
+    profile = profile_of_keys(KEY, hashed_keys(301), load, 64, state=sizes, threshold=5.0)
+    before = uniform(profile, None, numbered_channels(4))
+    found = make_plan("t", profile, before, before.channels, options={"resources": resource})
+    per_slot = profile.bytes if resource == "B" else profile.rows
+    heavy = profile.heavy_bytes if resource == "B" else profile.heavy_rows
+    light = profile.tail(per_slot, heavy)
+    held = np.bincount(found.function.slots, light, minlength=4)
+    held += np.bincount(found.function.lookup_hashes(profile.heavy), heavy, minlength=4)
+    assert held.max() / held.mean() < 1.05

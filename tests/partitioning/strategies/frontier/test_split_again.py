@@ -145,3 +145,31 @@ def test_a_window_like_the_last_one_moves_little():
         _, slots, function = planned(profile, function, channels, max_imbalance=1.02)
         moved.append(slots)
     assert moved[0] > 400 and moved[1] <= 5
+
+
+@pytest.mark.parametrize(("budget", "owners"), [(None, 2), (1e15, 2), (0, 4)])
+def test_a_key_keeps_more_owners_than_allowed_only_where_the_budget_asks(budget, owners):
+    load = np.append(np.ones(100), 900.0)
+    profile = profile_of_keys(KEY, hashed_keys(101), load, 64, threshold=2.0)
+    options = {"splitting": True, "max_imbalance": 1.05}
+    before = frontier(profile, None, numbered_channels(4), **options)
+    assert np.diff(before.split.starts).tolist() == [4]
+    after = frontier(profile, before, before.channels, copies=2, budget=budget, **options)
+    assert np.diff(after.split.starts).tolist() == [owners]
+
+
+@settings(deadline=None, max_examples=150)
+@given(problems(same_channels=True), st.floats(0, 0.2), st.integers(2, 3))
+def test_whole_keys_get_no_more_owners_than_allowed_whatever_the_budget(problem, part, copies):
+    budget = part * float(problem.state.sum())
+    options = {"splitting": True, "max_imbalance": 1.05, "worth": 0.0}
+    known = problem.profile, problem.previous, problem.channels
+    after = frontier(*known, budget=budget, copies=copies, **options)
+    assert np.diff(after.split.starts).max(initial=0) <= copies
+
+
+@pytest.mark.parametrize(("loads", "aim"), [((11, 10, 9), 1.1), ((12, 9, 9), 1.2)])
+def test_rounding_alone_splits_no_key(loads, aim):
+    profile = profile_of_keys(KEY, hashed_keys(3), np.array(loads, float), 64, threshold=0.01)
+    channels = [Channel(str(i), 0.1) for i in range(3)]
+    assert not len(frontier(profile, None, channels, splitting=True, max_imbalance=aim).split)
