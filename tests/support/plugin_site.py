@@ -188,13 +188,20 @@ def dag_runs(dag: str) -> list[Any]:
 
 
 def airflow_knows(folder: Path = airflow_env.DAGS) -> None:
-    """What Airflow's DAG processor would do with the DAGs of a folder, as they are now."""
+    """What Airflow's DAG processor would do with the DAGs of a folder, as they are now.
+
+    New ones are paused; here somebody has turned all of them on.
+    """
     from airflow.dag_processing.bundles.manager import DagBundlesManager
+    from airflow.models.dag import DagModel
+    from airflow.utils.session import create_session
 
     DagBundlesManager().sync_bundles_to_db()
     bag = airflow_env.dag_bag(folder)
     # This function is in the module of the class, and the module moved after Airflow 3.1.
     import_module(type(bag).__module__).sync_bag_to_db(bag, "dags-folder", None)
+    with create_session() as session:
+        session.query(DagModel).update({"is_paused": False})
 
 
 def run_name(number: int) -> str:

@@ -61,6 +61,9 @@ def blocked(
             f"Airflow does not know the DAG {dag}. It reads the DAGs folder every few minutes; if "
             "the DAG stays away, look at Airflow's import errors."
         )
+    elif recovers and seen.is_paused:
+        # A run that waits in its queue would also block all other ways out.
+        why.append(f"The DAG {dag} is paused, so nothing would start. Turn it on in Airflow first.")
     movers = [f"{kind}{table}" for kind in MOVERS]
     # A task group in a DAG of the team's own moves state, too.
     with suppress(EvenkeelError):
@@ -100,7 +103,6 @@ class Stuck:
     dag, run : ids of the run in Airflow; None if no DAG of the table has it
     visible : the user may read that run
     may : the user may let it go on, or undo it
-    paused : its DAG is paused, so no task starts
     may_repair : the user may start the repair DAG
     since : when its run ended; None as for `run`
     blocked : why it can neither go on nor be undone now, one sentence each
@@ -112,7 +114,6 @@ class Stuck:
     run: str | None
     visible: bool
     may: bool
-    paused: bool
     may_repair: bool = False
     since: datetime | None = None
     blocked: tuple[str, ...] = ()
@@ -142,15 +143,14 @@ def stuck_table(
             return None
         visible = may(user, "GET", dag)
         allowed = visible and may(user, "PUT", dag, DagAccessEntity.TASK_INSTANCE)
-        paused = session.scalar(select(DagModel.is_paused).where(DagModel.dag_id == dag))
         why = why_unrecoverable(session, user, found, dag, half) if allowed else []
-        return Stuck(table, half, dag, run, visible, allowed, bool(paused), repair, end, tuple(why))
+        return Stuck(table, half, dag, run, visible, allowed, repair, end, tuple(why))
     own = select(DagRun.run_id).where(DagRun.dag_id == dag_of(half.run))
     for run in session.scalars(own.where(DagRun.state.not_in(ENDED))):
         if half.run == folder_name(dag_of(half.run), run):
             return None
     readable = may(user, "GET", f"{ROLL_BACK}{table}")
-    return Stuck(table, half, None, None, readable, False, False, repair)
+    return Stuck(table, half, None, None, readable, False, repair)
 
 
 def why_unrecoverable(

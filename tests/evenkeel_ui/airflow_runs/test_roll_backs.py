@@ -163,7 +163,7 @@ def test_a_way_back_over_the_trigger_can_pause_the_schedule(site: Site) -> None:
     client, path = site.client("uma"), f"{HOME}/rollback?epoch=0"
     site.shop.respec(schedule="@daily")
     try:
-        assert paused()
+        paused(True)
         assert "its DAG is paused" in client.get(path).text
         paused(False)
         text = client.get(path).text
@@ -177,7 +177,7 @@ def test_a_way_back_over_the_trigger_can_pause_the_schedule(site: Site) -> None:
         assert answer.status_code == 303 and paused()
         assert dag_runs("roll_back_words")[-1].conf == {"epoch": 0, "dry_run": False}
     finally:
-        paused(True)
+        paused(False)
         site.shop.respec()
 
 
@@ -223,7 +223,7 @@ def test_a_way_back_that_the_watch_would_undo_can_pause_it_too(
         assert 'name="pause"' not in client.get(path).text
         assert start(client, f"{HOME}/rollback", asked, sure=True).status_code == 403
     finally:
-        paused(True)
+        paused(False)
         site.shop.respec()
 
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+import sqlite3
 from html import unescape
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from evenkeel.registry.run_folder import folder_name
+from partitioning.errors import InputError
 from tests.support.airflow_env import airflow_db  # noqa: F401  a fixture
 from tests.support.pages.failed_runs import ERROR, HOME, ended, failed_at, run_called
 from tests.support.pages.overview import lines
@@ -154,3 +158,31 @@ def test_a_log_is_read_once_for_each_try(
     failed_at(broken, "migrate", "another error of the second try")
     assert "another error" in site.client("vic").get("/evenkeel/").text
     assert read == [1, 1]
+
+
+RUN_IDS = st.from_regex(
+    r"(manual|scheduled)__20[0-9]{2}-0[1-9]-1[0-9]T00:00:00\+00:00", fullmatch=True
+)
+
+
+@given(st.one_of(RUN_IDS, st.text(min_size=1, max_size=250).filter(str.isprintable)))
+def test_a_run_is_sought_among_few_and_is_among_them(run: str) -> None:
+    from evenkeel_ui.airflow_runs.runs import like
+
+    dags = ["watch_words", "rebalance_words"]
+    try:
+        name = folder_name("rebalance_words", run)
+    except InputError:
+        return
+    dag, alike = like(dags, name)
+    assert dag.right.value == "rebalance_words"
+
+    def fits(other: str) -> bool:
+        asked = "SELECT ? LIKE ?", (other, alike.right.value)
+        return bool(sqlite3.connect(":memory:").execute(*asked).fetchone()[0])
+
+    assert fits(run)
+    if run.startswith("manual__20"):
+        assert not fits(run.replace("manual", "scheduled"))
+    # A folder of release 0.1.0 has the run's name alone.
+    assert like(dags, "manual__2013-02-01T00-00-00-00-00") == []

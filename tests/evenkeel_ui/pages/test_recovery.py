@@ -12,6 +12,7 @@ from evenkeel.pipeline import steps
 from evenkeel.registry.profiles import run_names
 from tests.support.airflow_env import airflow_db  # noqa: F401  a fixture
 from tests.support.pages.failed_runs import failed_at
+from tests.support.pages.failed_runs import press as press_on_run
 from tests.support.pages.repairs import HOME, press
 from tests.support.plugin_site import (  # noqa: F401  a fixture
     Site,
@@ -55,6 +56,32 @@ def test_a_half_moved_table_is_repaired_by_who_may_run_the_dag(
     assert press(site, "uma", "tru").status_code == 422
     deny(monkeypatch, "repair_words")
     assert press(site, "uma").status_code == 403
+
+
+@pytest.mark.parametrize("dag", ["repair_words", "rebalance_words"])
+def test_a_paused_dag_is_no_way_out(site: Site, alone: None, broken: str, dag: str) -> None:
+    """A run that waits in its queue would hide the alarm, and block all other ways out."""
+    from airflow.models.dag import DagModel
+    from airflow.utils.session import create_session
+
+    def paused(value: bool) -> bool:
+        with create_session() as session:
+            model = session.get(DagModel, dag)
+            before, model.is_paused = model.is_paused, value
+            return bool(before)
+
+    before = paused(True)
+    try:
+        if dag == "repair_words":
+            answer = press(site, "uma")
+        else:
+            answer = press_on_run(site, "uma", broken, "go_on")
+        assert answer.status_code == 409
+        assert f"The DAG {dag} is paused, so nothing would start. Turn it on" in answer.text
+        assert not dag_runs("repair_words")
+        assert "words is half moved" in site.client("uma").get(HOME).text
+    finally:
+        paused(before)
 
 
 def test_rows_that_may_be_misplaced_offer_a_repair(site: Site, alone: None, broken: str) -> None:
