@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn
+from urllib.parse import urlsplit
 
 from evenkeel.extras import install_command, require_packages
 from evenkeel.shared_spark import SharedSpark
@@ -21,6 +22,8 @@ RM_ADDRESS = "yarn_resourcemanager_webapp_address"
 #: Spark setting: `true` says that no two programs ever write to tables on S3 at once, so that no
 #: log store is asked for.
 ONE_DRIVER = "spark.evenkeel.oneDriver"
+#: Schemes of stores on which Delta's own log store keeps the commits of two drivers apart.
+EXCLUSIVE = {"file", "hdfs", "viewfs", "webhdfs", "abfs", "abfss", "wasb", "wasbs", "adl", "gs"}
 #: Exit code of spark-submit without Java. A driver that ended with another one had a Java.
 NO_JAVA = 1
 
@@ -28,15 +31,17 @@ NO_JAVA = 1
 def commits_exclude(scheme: str, setting: Callable[[str], str | None]) -> str | None:
     """Return what keeps the commits of two drivers apart at a store, or None: nothing does.
 
-    Delta's own log store for S3 lets one driver overwrite another's commit.
+    Delta's own log store for S3, or for a store that it does not know, lets one driver overwrite
+    another's commit.
 
     Parameters
     ----------
-    scheme : of the store's address, such as "s3a"; empty: a local path
+    scheme : of the store's address, such as "s3a"; empty: that of Hadoop's default file system
     setting : the value of a Spark setting, None if it is not set
     """
-    if scheme not in ("s3", "s3a", "s3n"):
-        return f"Delta's own for {scheme or 'file'}"
+    scheme = scheme or urlsplit(setting("spark.hadoop.fs.defaultFS") or "").scheme or "file"
+    if scheme in EXCLUSIVE:
+        return f"Delta's own for {scheme}"
     if setting(ONE_DRIVER) == "true":
         return f"{ONE_DRIVER}=true: one writer at a time"
     return setting(f"spark.delta.logStore.{scheme}.impl") or setting("spark.delta.logStore.class")

@@ -6,6 +6,7 @@ import re
 from functools import cache
 
 from partitioning.errors import FAULT
+from setup.docs.causes.fields import OF_FIELDS
 from setup.docs.causes.given import OF_GIVEN
 from setup.docs.causes.installation import OF_INSTALLATION
 from setup.docs.causes.options import OF_OPTIONS
@@ -29,7 +30,7 @@ OF_CLASSES = {
     "UnreachableError": "The service is down, starts up, or cannot be reached over the network.",
 }
 #: Beginning of a message, as a pattern -> why it appears. The first that fits counts.
-_OF_MESSAGES = OF_SINGLE | OF_STATE | OF_GIVEN | OF_SPECS | OF_OPTIONS | OF_INSTALLATION
+_OF_MESSAGES = OF_SINGLE | OF_STATE | OF_GIVEN | OF_SPECS | OF_OPTIONS | OF_INSTALLATION | OF_FIELDS
 
 
 @cache

@@ -15,13 +15,23 @@ OF_GIVEN = {
     "after all of its data.",
     r"sketch: \{sketch\} needs": "Executors have another Python than the driver.",
     r"expected a folder of user": "Two users share the folder of one Spark.",
+    r"its spec has another \{field\}": "The spec was edited, or replaced by that of another "
+    "table, while a stream ran.",
     # Gates and programs.
     r"the tables did not pass|\{failed\} of \{results\}": "Data or plan break a rule of the "
     "gate. [The gates](../../GATES.md) tell each rule with its cause.",
     r"Airflow \{found\}|Spark \{found\}|Delta's jars|expected (one version|a Spark of P)": "Two "
     "installations are mixed, or one was upgraded alone.",
-    r"Delta Lake is not|Spark (cannot open|has no catalog)|on S3 Delta": "Spark was started "
+    r"Delta Lake is not|Spark (cannot open|has no catalog)|on \{scheme\}": "Spark was started "
     "without the packages or settings that this store needs.",
+    # Files of the input.
+    r"lacks column \{lacking\}": "The column was renamed or left out at its source. Spark "
+    "takes the columns of the first file, and gives nulls for those that another lacks.",
+    r"is gone, and was there": "The input was compacted or cleaned up while a job read it.",
+    r"column \{column\} is \{found_type\}, and": "The program that writes the input has "
+    "changed the column's type, such as from int to bigint, and older files are as before.",
+    r"was made by a bootstrap that was broken off": "Between two tries of a bootstrap, late events "
+    "came, or old ones were removed.",
     r"expected a Spark (session|of the job)": "The program was started with SPARK_REMOTE, or asked "
     "for a remote session.",
     r"has the column .*, and the newest epoch": "The registry was brought back from a backup "

@@ -37,7 +37,7 @@ OF_SPECS = {
     "whose run never published it.",
     r"epoch \{(to_epoch|number)\} is the current": "The table has gone back to this epoch already, "
     "or the epoch to leave was named in place of the one to go to.",
-    r"(must be whole bytes|must be a finite number)": "A field of a form has a unit of powers of "
+    r"must be (whole bytes|a finite number of bytes)": "A field of a form has a unit of powers of "
     "two, such as MiB, a fraction of a byte, or far too many digits.",
     # Iceberg tables.
     r"there is no such table$": "The catalog or the namespace is mistyped, nobody has made the "

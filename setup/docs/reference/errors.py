@@ -12,8 +12,10 @@ from itertools import groupby
 from operator import itemgetter
 from typing import NamedTuple
 
+from evenkeel.spec.field_errors import FIELD_RULES
+from evenkeel.spec.loading import CORRECT_FIELDS
 from evenkeel.submit import job_names
-from partitioning.errors import EvenkeelError
+from partitioning.errors import EvenkeelError, InputError
 from setup.docs.causes import OF_CLASSES, cause
 from setup.docs.reference.markdown import code, page, sources, summary, table
 from setup.docs.texts import scopes
@@ -109,6 +111,30 @@ PAGES = {name: partial(_messages_page, name) for name in _GROUPS}
 @cache
 def messages() -> list[Message]:
     """List every error whose message stands in the code."""
+    return [*_raised(), *_of_fields()]
+
+
+def _of_fields() -> list[Message]:
+    """List what is said of a wrong field of a spec, of Params, or of a merge of one's own.
+
+    One error names all wrong fields. Validators give it their texts as ValueErrors.
+    """
+    texts = [
+        text
+        for path, tree, _ in sources()
+        for kind, call, function in _calls(tree)
+        if path.startswith("evenkeel/spec/") and kind == "ValueError"
+        for text in scopes()[path].within(function, call.lineno).cases(call.args[0])
+    ]
+    return [
+        Message("evenkeel/spec/loading.py", InputError.__name__, text, CORRECT_FIELDS)
+        for text in (*FIELD_RULES.values(), *texts)
+        # Another error's own message has its row.
+        if not re.search(r"\{(error|what)\}", text)
+    ]
+
+
+def _raised() -> list[Message]:
     names = {kind.__name__ for kind in kinds()}
     # Their callers give parts of a message that the class itself words.
     worded = {k.__name__ for k in kinds() if "what" not in signature(k).parameters}

@@ -24,11 +24,11 @@ from evenkeel_spark.adoption.obstacles import (
     row_problems,
     space_problems,
 )
+from evenkeel_spark.events.read_errors import reading
 from evenkeel_spark.events.reader import (
     col,
     null_key,
     read_events,
-    reading,
     refuse_null_keys,
     refuse_null_times,
 )

@@ -30,13 +30,13 @@ from evenkeel_spark.events.heavy_hitters import (
     of_day,
     python_workers,
 )
+from evenkeel_spark.events.read_errors import reading
 from evenkeel_spark.events.reader import (
     col,
     day_of,
     load_of,
     need_time,
     null_key,
-    reading,
     refuse_null_keys,
     without_null_keys,
 )

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from datetime import date
 
 from pyspark.errors import AnalysisException, ParseException
@@ -16,11 +14,11 @@ from evenkeel.spec.custom_merges import MERGES_VARIABLE, merges
 from evenkeel.spec.merges import MERGES, TIMES, Merge
 from evenkeel.spec.parts import StateColumn
 from evenkeel.spec.table_spec import TableSpec
-from evenkeel_spark.events.csv_files import OTHER_HEADER, read_csv
+from evenkeel_spark.events.csv_files import read_csv
+from evenkeel_spark.events.read_errors import reading
 from evenkeel_spark.tables.comparable import comparable
-from evenkeel_spark.tables.delta.filesystem import check_answers
 from evenkeel_spark.tables.delta.state import read_fixed
-from evenkeel_spark.tables.spark_errors import SPARK_ERRORS, first_line
+from evenkeel_spark.tables.spark_errors import first_line
 from partitioning.errors import InputError
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.hashing import KeyColumn
@@ -214,31 +212,6 @@ def with_times(events: DataFrame, spec: TableSpec) -> DataFrame:
         return events
     refuse_null_times(events, spec)
     return events.where(col(time).isNotNull())
-
-
-@contextmanager
-def reading(spec: TableSpec) -> Iterator[None]:
-    """Turn Spark's failure to read a file into InputError, or StoreError if the store is down."""
-    try:
-        yield
-    except SPARK_ERRORS as error:
-        text = str(error)
-        if "FAILED_READ_FILE" not in text and "MALFORMED_RECORD" not in text:
-            raise
-        found = re.search(r"(?:reading file|file:) ?(\S+?)\.?\s", text)
-        file = found.group(1) if found else spec.input.path
-        check_answers(SparkSession.active(), file)
-        if OTHER_HEADER in text:
-            raise InputError(
-                "its header is not that of the other files",
-                file,
-                "Write all files with the same columns in the same order",
-            ) from error
-        raise InputError(
-            f"not readable as {spec.input.format}",
-            file,
-            "Replace or remove the file, or correct input.format in the spec",
-        ) from error
 
 
 def _check_types(events: DataFrame, spec: TableSpec) -> None:

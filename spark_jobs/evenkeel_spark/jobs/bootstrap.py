@@ -22,13 +22,8 @@ from evenkeel.registry.epochs import TableVersion
 from evenkeel.registry.files.records import BootstrapRecord
 from evenkeel.table import Table
 from evenkeel_spark.events.aggregate import of_table
-from evenkeel_spark.events.reader import (
-    day_number,
-    need_time,
-    read_events,
-    reading,
-    typed_key,
-)
+from evenkeel_spark.events.read_errors import reading
+from evenkeel_spark.events.reader import day_number, need_time, read_events, typed_key
 from evenkeel_spark.evolving.command import add_options, run_evolve
 from evenkeel_spark.runtime.command import add_day, parser, run_job, say
 from evenkeel_spark.runtime.heartbeat import repeating
@@ -45,7 +40,13 @@ from evenkeel_spark.tables.delta.unfinished_table import (
 from evenkeel_spark.tables.delta.write_session import in_session, own_session
 from evenkeel_spark.tables.spark_errors import CONFLICTS, first_line
 from evenkeel_spark.tables.table_properties import MADE_PROPERTY, SLOTS_PROPERTY
-from evenkeel_spark.windows.first_state import check_made, made_from, rows_until
+from evenkeel_spark.windows.first_state import (
+    check_made,
+    check_same_events,
+    made_from,
+    made_of,
+    rows_until,
+)
 from evenkeel_spark.windows.iceberg.making import bootstrap_iceberg
 from partitioning.errors import EvenkeelError, FenceError, InputError
 from partitioning.strategies.hashing import first_function
@@ -121,8 +122,12 @@ def _bootstrap(spark: SparkSession, table: Table, end: date | None) -> bool:
         rows = rows_until(events, spec, function, end)
         try:
             table.registry.store.check_exclusive()
+            noted = made_of(made, rows, spec)
+            for name, part in spec.state.items():
+                if name not in missing:
+                    check_same_events(state.properties(spark, part.path), part.path, noted)
             with _at_work(table, missing):
-                _create(spark, table, rows, missing, made, end, dict(events.dtypes))
+                _create(spark, table, rows, missing, noted, end, dict(events.dtypes))
         finally:
             rows.unpersist()
     rule = constraints.fence_rule(spec, function)

@@ -25,13 +25,14 @@ from evenkeel.spec.loading import check_slot_multiple
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel.table import Table
 from evenkeel_spark.events.daily_sketches import Passes, hour_loads, sketch_days
+from evenkeel_spark.events.parquet_files import check_columns
+from evenkeel_spark.events.read_errors import reading
 from evenkeel_spark.events.reader import (
     between,
     check_key,
     day_of,
     need_time,
     read_events,
-    reading,
     refuse_null_times,
     row_column,
     typed_key,
@@ -155,6 +156,7 @@ def _window(
         part = between(events, spec, missing[0], missing[-1] + timedelta(days=1))
         if len(missing) < (missing[-1] - missing[0]).days + 1:
             part = part.where(day_of(spec).isin(missing))
+        check_columns(part, spec)
         known |= _sketched(part, spec, passes)
         # Do not store a day without events: they may still come.
         for day in (day for day in missing if day in known and day < closed):

@@ -102,6 +102,8 @@ def fence(spark: SparkSession, migration: Migration, name: str) -> tuple[int, se
     plan, path = migration.plan, migration.path(name)
     version = state.table_version(spark, path)
     state.forget_cached(spark, path)
+    # A job that was given up must find its transaction id spent, however late it wakes.
+    commits.check_remembers(spark, path, name)
     # Read the attempt after the version. The next fence sees a verdict that comes later. An UPDATE
     # between the two fails by the constraint of the epoch before, or by a spent transaction id. At
     # worst a moving constraint stays behind, which roll_back or repair drops.

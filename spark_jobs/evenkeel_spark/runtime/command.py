@@ -129,7 +129,7 @@ def run_job(
         if ended_by_ctrl_c(error):
             leave_unusable()
             return tell_ctrl_c()
-        ours = _known(error, table)
+        ours = known_error(error, table)
         if table is not None:
             with suppress(EvenkeelError):
                 # If the file cannot be written, only the log has the error, and Airflow tries the
@@ -145,7 +145,7 @@ def run_job(
     return 0
 
 
-def _known(error: Exception, table: Table | None) -> EvenkeelError | None:
+def known_error(error: Exception, table: Table | None) -> EvenkeelError | None:
     """Return what stopped a job as an error of ours; None: nobody foresaw it."""
     if isinstance(error, EvenkeelError):
         return error

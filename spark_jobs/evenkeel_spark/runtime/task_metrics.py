@@ -10,6 +10,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from evenkeel_spark.tables.spark_errors import JAVA_ERRORS
+
 #: Local properties of a job group. If they stayed set, later jobs would belong to the group.
 _GROUP = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
 
@@ -47,7 +49,11 @@ def stages(spark: SparkSession, group: str, most: int) -> Iterator[list[TaskWork
     context: Any = spark.sparkContext
     tracker, scala = context.statusTracker(), context._jsc.sc()
     # The metrics of a job's last tasks reach the store only after the job has returned.
-    scala.listenerBus().waitUntilEmpty()
+    try:
+        scala.listenerBus().waitUntilEmpty()
+    except JAVA_ERRORS:
+        # A listener of somebody's is slow: the log of a store, or one that posts elsewhere.
+        return
     store = scala.statusStore()
     for job in tracker.getJobIdsForGroup(group):
         info = tracker.getJobInfo(job)

@@ -15,13 +15,13 @@ from evenkeel.spec.table_spec import TableSpec
 from evenkeel.table import Table
 from evenkeel.watch.state import WATCHED_SHARE
 from evenkeel_spark.events.daily_sketches import Passes, sketch_days
+from evenkeel_spark.events.read_errors import reading
 from evenkeel_spark.events.reader import (
     check_key,
     col,
     load_of,
     need_time,
     read_events,
-    reading,
     with_times,
     without_null_keys,
 )

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from evenkeel.inspect.half_moved import find_half_moved
 from evenkeel.pipeline import approval, steps
 from evenkeel.spec.allowed_roots import place_parts
+from evenkeel.spec.loading import load_spec
 from evenkeel.table import Table
 from evenkeel_spark.events import csv_files
 from evenkeel_spark.events.reader import check_key, col, read_events
@@ -25,9 +26,9 @@ from evenkeel_spark.migration.publish import publish
 from evenkeel_spark.migration.roll_back import roll_back
 from evenkeel_spark.migration.verify import verify
 from evenkeel_spark.plans.approved_plan import Migration, approved_migration, published
-from evenkeel_spark.runtime.command import say
+from evenkeel_spark.runtime.command import known_error, say
 from evenkeel_spark.tables.delta.write_session import check_own_jvm
-from evenkeel_spark.tables.spark_errors import CONFLICTS
+from evenkeel_spark.tables.spark_errors import CONFLICTS, SPARK_ERRORS
 from evenkeel_spark.watching.evaluate import evaluate
 from evenkeel_spark.watching.micro_batch import need_watch
 from partitioning.errors import EvenkeelError, InputError, UnreachableError
@@ -36,7 +37,7 @@ from partitioning.errors import EvenkeelError, InputError, UnreachableError
 def carry_out(spark: SparkSession, table: Table, spec: str, run: str) -> int | None:
     """Plan the decision that a look has left in `run`, gate, migrate, verify and publish it.
 
-    Roll back if this fails. Running it again continues where it was killed.
+    Roll back if this fails, by whatever error. Running it again continues where it was killed.
 
     Parameters
     ----------
@@ -64,8 +65,9 @@ def carry_out(spark: SparkSession, table: Table, spec: str, run: str) -> int | N
         migration = approved_migration(table, run, digest)
         try:
             _move(spark, migration)
-        except (EvenkeelError, *CONFLICTS) as error:
-            if not isinstance(error, UnreachableError):
+        except (EvenkeelError, *CONFLICTS, *SPARK_ERRORS) as error:
+            # Where Spark or the store may come back, the same batch again goes on.
+            if not isinstance(known_error(error, table) or error, UnreachableError):
                 _move_back(spark, migration)
             raise
         number = steps.publish(spec, run)
@@ -149,6 +151,7 @@ def meet(
     UnreachableError : a store is down; the same batch again continues where this stopped
     """
     check_own_jvm(spark)
+    table = _as_of_now(table, spec)
     run, moment = f"watch-{query}-{number}", moment or datetime.now(UTC)
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     decided = evaluate(spark, table, batch, F.lit(number), run, f"stream {query}", moment)
@@ -156,6 +159,31 @@ def meet(
         carry_out(spark, table, spec, run)
     else:
         _complete(spark, table, spec, run)
+
+
+def _as_of_now(table: Table, spec: str) -> Table:
+    """Return the table by its spec of now, as plans and gates of the batch read it.
+
+    Raises
+    ------
+    InputError : it is another table's by now, or has another registry
+    """
+    try:
+        now = load_spec(spec)
+    except EvenkeelError as error:
+        # Somebody edits it. The stream that folds these events, too, must not end by that.
+        say(f"goes on by the spec of before: {error}")
+        return table
+    if now == table.spec:
+        return table
+    for field in ("table", "registry", "key"):
+        if getattr(now, field) != getattr(table.spec, field):
+            raise InputError(
+                f"its spec has another {field} since the stream began",
+                spec,
+                "Set it back, or start the stream again",
+            )
+    return Table(now)
 
 
 def _complete(spark: SparkSession, table: Table, spec: str, run: str) -> None:

@@ -19,14 +19,12 @@ from pyspark.sql.types import StructType
 
 from evenkeel.table import Table
 from evenkeel_spark.runtime.command import say
-from evenkeel_spark.tables.delta import commits, state
+from evenkeel_spark.tables.delta import commits
 from evenkeel_spark.windows import window_commits
 from evenkeel_spark.windows.ancestry import DisturbedError, UnknownError
 from evenkeel_spark.windows.window_commits import Days, added
 from partitioning.errors import InputError
 from partitioning.function.function import PartitioningFunction
-
-_IDS_KEPT = "delta.setTransactionRetentionDuration"
 
 
 @dataclass(frozen=True)
@@ -79,7 +77,7 @@ def applied(spark: SparkSession, table: Table, name: str) -> Applied:
     InputError : no commit tells; or Delta would forget transaction ids while a window is applied
     """
     path, whose = table.spec.state[name].path, table.spec.table
-    _check_remembers(spark, path, name)
+    commits.check_remembers(spark, path, name)
     # The number first: a window that comes between spends it, so this one is not added. Then the
     # commit: a table that takes this one's place from now on has others.
     count, day = commits.windows_count(spark, path, whose), commits.day_id(spark, path, whose)
@@ -153,19 +151,3 @@ def check_applied(
         f"Go on with --start {until}; to complete the other window in all tables, run it again: "
         f"--start {there} --end {until}",
     )
-
-
-def _check_remembers(spark: SparkSession, path: str, name: str) -> None:
-    """Refuse a table that forgets transaction ids while a window may still be under way."""
-    set_to = state.properties(spark, path).get(_IDS_KEPT)
-    if set_to is None:
-        return
-    later = f"timestamp '2000-01-01 00:00:00' + CAST('{set_to}' AS INTERVAL)"
-    kept = spark.sql(f"SELECT {later} < timestamp '2000-01-02 00:00:00'").first()
-    if kept is None or kept[0]:
-        raise InputError(
-            f"expected {_IDS_KEPT} to be at least 1 day, found {set_to!r}: two windows at once "
-            "could both be counted",
-            f"{name} ({path})",
-            f"ALTER TABLE {state.sql_name(path)} UNSET TBLPROPERTIES ('{_IDS_KEPT}')",
-        )

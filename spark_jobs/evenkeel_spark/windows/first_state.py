@@ -11,10 +11,12 @@ from pyspark.sql import functions as F
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.events.aggregate import EVENTS, exact, fold
 from evenkeel_spark.events.channel_tasks import PLACE, one_task_a_channel
+from evenkeel_spark.events.parquet_files import check_columns
+from evenkeel_spark.events.read_errors import reading
 from evenkeel_spark.events.reader import (
     between,
+    col,
     null_key,
-    reading,
     refuse_null_keys,
     refuse_null_times,
     without_null_keys,
@@ -45,7 +47,9 @@ def rows_until(
     if end is None:
         return first_state(events.limit(0), spec, function)
     refuse_null_times(events, spec)
-    events = without_null_keys(between(events, spec, None, end), spec)
+    events = between(events, spec, None, end)
+    check_columns(events, spec)
+    events = without_null_keys(events, spec)
     rows = first_state(events, spec, function).persist()
     with reading(spec), exact(spec.input.path):
         found = rows.agg(F.sum(F.when(null_key(spec), F.col(EVENTS)))).first()
@@ -54,7 +58,7 @@ def rows_until(
 
 
 def made_from(spec: TableSpec, function: PartitioningFunction, end: date | None) -> str:
-    """Return the digest of all that the first state depends on."""
+    """Return the digest of all that the first state depends on, but for the events."""
     return digest(
         {
             "end": end.isoformat() if end else None,
@@ -66,9 +70,31 @@ def made_from(spec: TableSpec, function: PartitioningFunction, end: date | None)
     )
 
 
+def made_of(made: str, rows: DataFrame, spec: TableSpec) -> str:
+    """Return what tables of the first state note: how they are made, and a digest of the events."""
+    counts = F.xxhash64(*(col(c) for c in spec.key), F.col(EVENTS))
+    (keys, each), *_ = rows.agg(F.count(F.lit(1)), F.bit_xor(counts)).collect()
+    return f"{made}:{keys}:{each or 0}"
+
+
+def check_same_events(properties: Mapping[str, str], where: str, noted: str) -> None:
+    """Refuse a half-made table of other events: those before the last day have changed since.
+
+    A table by an earlier release notes no events.
+    """
+    found = properties.get(MADE_PROPERTY, "")
+    if ":" in found and found != noted:
+        raise DamagedError(
+            "was made by a bootstrap that was broken off, from other events than there are now "
+            "before the same day: its tables would disagree for ever",
+            where,
+            "Remove the table, which no epoch names, and bootstrap again",
+        )
+
+
 def check_made(properties: Mapping[str, str], where: str, made: str) -> None:
     """Refuse a half-made table unless an earlier attempt at this same bootstrap has made it."""
-    if properties.get(MADE_PROPERTY) != made:
+    if properties.get(MADE_PROPERTY, "").partition(":")[0] != made:
         raise DamagedError(
             "holds state of another bootstrap, or of one by an earlier Evenkeel, which published "
             "no epoch in this registry",

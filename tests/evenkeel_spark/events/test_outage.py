@@ -11,7 +11,8 @@ from pyspark.sql import SparkSession
 from evenkeel.pipeline.steps import read_plan
 from evenkeel.registry.store import Store
 from evenkeel.registry.store_errors import DeniedError, StoreError
-from evenkeel_spark.events.reader import read_events, reading
+from evenkeel_spark.events.read_errors import reading
+from evenkeel_spark.events.reader import read_events
 from evenkeel_spark.jobs import migrate, verify
 from evenkeel_spark.tables.delta import filesystem, state
 from partitioning.errors import DamagedError, InputError

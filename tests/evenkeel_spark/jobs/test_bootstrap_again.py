@@ -7,6 +7,7 @@ import shutil
 import time
 from datetime import UTC, datetime
 
+import pandas as pd
 import pytest
 
 from evenkeel.registry.files.records import BootstrapRecord
@@ -254,3 +255,26 @@ def test_a_table_whose_files_another_bootstrap_has_removed_is_told(
     shutil.rmtree(world.folder / "state/totals")
     assert bootstrap(spark, table, END) is True
     assert rows(spark, table.spec.state["totals"].path)["trips"].sum() > 0
+
+
+def test_tables_of_one_bootstrap_are_of_the_same_events(spark, world: World, monkeypatch):
+    """It was killed between two tables, and late events came before it ran again."""
+    real, table = job._create, world.with_seen().table
+
+    def create_first(spark, spec, frame, names, *rest):
+        real(spark, spec, frame, names[:1], *rest)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(job, "_create", create_first)
+        with pytest.raises(KeyboardInterrupt):
+            bootstrap(spark, table, END)
+    events = world.events
+    world.write_events(pd.concat([events, events.head(1)]))
+    with pytest.raises(DamagedError, match="from other events than there are now"):
+        bootstrap(spark, table, END)
+    assert table.registry.numbers() == []
+    # The advice works.
+    shutil.rmtree(world.folder / "state/totals")
+    spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+    assert bootstrap(spark, table, END)

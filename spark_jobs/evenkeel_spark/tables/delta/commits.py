@@ -15,14 +15,18 @@ from pyspark.sql import SparkSession
 
 from evenkeel_spark.tables.delta.state import (
     delta_log,
+    properties,
     python_dict,
     snapshot,
+    sql_name,
     table_version,
 )
 from evenkeel_spark.tables.delta.write_session import commit_session
 from evenkeel_spark.tables.spark_errors import JAVA_ERRORS
-from partitioning.errors import DamagedError
+from partitioning.errors import DamagedError, InputError
 
+#: Delta's property for how long transaction ids are known. Without it they always are.
+IDS_KEPT = "delta.setTransactionRetentionDuration"
 #: Part of the application ids of applied windows.
 WINDOWS = "windows"
 #: Commits to search for the plan that last changed a table. More of them cost one read each.
@@ -270,3 +274,24 @@ def _commit(version: int, info: Mapping[str, Any]) -> Commit:
         },
         id=info.get("txnId"),
     )
+
+
+def check_remembers(spark: SparkSession, path: str, name: str) -> None:
+    """Refuse a table that forgets transaction ids while a write of ours may still be under way.
+
+    Raises
+    ------
+    InputError : gives the statement that mends it
+    """
+    set_to = properties(spark, path).get(IDS_KEPT)
+    if set_to is None:
+        return
+    later = f"timestamp '2000-01-01 00:00:00' + CAST('{set_to}' AS INTERVAL)"
+    kept = spark.sql(f"SELECT {later} < timestamp '2000-01-02 00:00:00'").first()
+    if kept is None or kept[0]:
+        raise InputError(
+            f"expected {IDS_KEPT} to be at least 1 day, found {set_to!r}: a write that comes late "
+            "could count twice",
+            f"{name} ({path})",
+            f"ALTER TABLE {sql_name(path)} UNSET TBLPROPERTIES ('{IDS_KEPT}')",
+        )

@@ -221,17 +221,17 @@ def _store_error(cannot: str, path: str, error: Exception) -> StoreError:
 
 
 def check_log_store(spark: SparkSession, spec: TableSpec) -> None:
-    """Refuse state tables on S3 if nothing coordinates the commits of two drivers.
+    """Refuse state tables on S3, or on a store not known here, if commits of two drivers may clash.
 
     Raises
     ------
-    SetupError : Delta's default log store for S3 would be used, which coordinates one driver only
+    SetupError : Delta's default log store would be used, which coordinates one driver only there
     """
     for part in spec.state.values():
         scheme = urlsplit(part.path).scheme
         if commits_exclude(scheme, lambda name: spark.conf.get(name, None)) is None:
             raise SetupError(
-                "on S3 Delta lets one driver overwrite another's commit",
+                f"on {scheme}:// Delta may let one driver overwrite another's commit",
                 part.path,
                 f"Set spark.delta.logStore.{scheme}.impl to a log store that does not, or "
                 f"{ONE_DRIVER}=true where no two programs ever write at once",

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import unquote
 
 from pyspark.sql import DataFrame, SparkSession
@@ -17,6 +15,7 @@ from evenkeel.registry.state_view import wide_columns, width_sql
 from evenkeel.spec.parts import StateTable
 from evenkeel_spark.tables.delta import state
 from evenkeel_spark.tables.delta.commits import READERS
+from evenkeel_spark.tables.parquet_footer import footer
 
 #: Column with a row's bytes, uncompressed, in wide columns.
 WIDTH = "_width"
@@ -108,7 +107,7 @@ def _part(spark: SparkSession, table: StateTable, files: list[tuple[str, int]]) 
     wide_fields = [f for f in state.schema(spark, table.path) if f.name.lower() in asked]
     names = {state.name_in_files(f).lower() for f in wide_fields}
     with ThreadPoolExecutor(READERS) as pool:
-        footers = list(pool.map(lambda path: _footer(spark, path), paths))
+        footers = list(pool.map(lambda path: footer(spark, path), paths))
     wide = sum(size for _, chunks in footers for name, size in chunks if name in names)
     rows = sum(rows for rows, _ in footers)
     rest = sum(size for _, size in files) - wide
@@ -126,29 +125,3 @@ def _full(folder: str, path: str) -> str:
     """Return the full path of a file that a table's log names."""
     named = unquote(path)
     return named if "://" in named or named.startswith(("/", "file:")) else f"{folder}/{named}"
-
-
-def _footer(spark: SparkSession, path: str) -> tuple[int, list[tuple[str, int]]]:
-    """Read a Parquet file's footer.
-
-    Returns
-    -------
-    Number of rows; and for each column chunk the column's name in lower case and its compressed
-    bytes.
-    """
-    jvm: Any = spark._jvm
-    where = jvm.org.apache.hadoop.fs.Path(path)
-    conf = spark._jsparkSession.sessionState().newHadoopConf()
-    parquet = jvm.org.apache.parquet.hadoop
-    reader = parquet.ParquetFileReader.open(parquet.util.HadoopInputFile.fromPath(where, conf))
-    try:
-        # One call for the whole footer: each column chunk by itself would take four.
-        text = parquet.metadata.ParquetMetadata.toJSON(reader.getFooter())
-    finally:
-        reader.close()
-    blocks = json.loads(str(text))["blocks"]
-    return sum(int(block["rowCount"]) for block in blocks), [
-        (str(chunk["path"][0]).lower(), int(chunk["totalSize"]))
-        for block in blocks
-        for chunk in block["columns"]
-    ]

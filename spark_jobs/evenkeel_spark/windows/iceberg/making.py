@@ -14,7 +14,8 @@ from evenkeel.spec.parts import CHANNEL, SLOT
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel.table import Table
 from evenkeel_spark.events.aggregate import exact, of_table
-from evenkeel_spark.events.reader import read_events, reading, typed_key
+from evenkeel_spark.events.read_errors import reading
+from evenkeel_spark.events.reader import read_events, typed_key
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.crash_point import crash_point
 from evenkeel_spark.tables.delta.write_session import in_session
@@ -29,7 +30,13 @@ from evenkeel_spark.tables.table_properties import (
     TABLE_PROPERTY,
     made_properties,
 )
-from evenkeel_spark.windows.first_state import check_made, made_from, rows_until
+from evenkeel_spark.windows.first_state import (
+    check_made,
+    check_same_events,
+    made_from,
+    made_of,
+    rows_until,
+)
 from evenkeel_spark.windows.iceberg.merging import MERGES_WELL
 from partitioning.errors import DamagedError, InputError
 from partitioning.strategies.hashing import first_function
@@ -67,10 +74,13 @@ def bootstrap_iceberg(spark: SparkSession, table: Table, end: date | None) -> bo
         rows = rows_until(events, spec, function, end)
         try:
             table.registry.store.check_exclusive()
+            noted = made_of(made, rows, spec)
+            for name in spec.state.keys() - set(missing):
+                check_same_events(tables[name].properties(), table_in_errors(spec, name), noted)
             for name in missing:
                 say(f"{name}: writing")
                 ours = made_properties(table, name, dict(events.dtypes))
-                properties = {**FIRST, **ours, MADE_PROPERTY: made}
+                properties = {**FIRST, **ours, MADE_PROPERTY: noted}
                 said = {"step": "bootstrap", "end": end or "", PLACED: function.digest}
                 written = of_table(rows, spec, name).withColumnRenamed(SLOT, slot_column(0))
                 with reading(spec), exact(spec.input.path):

@@ -6,7 +6,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 from evenkeel.registry.store_errors import DeniedError
-from evenkeel_spark.runtime.command import _known
+from evenkeel_spark.runtime.command import known_error
 from evenkeel_spark.tables.iceberg.answers import too_early, unanswered
 
 ICEBERG = "An error occurred while calling o1.sql.\n: org.apache.iceberg."
@@ -65,7 +65,7 @@ def test_a_catalog_that_says_no_has_answered(text: str) -> None:
 
 def test_a_right_that_is_lacking_is_no_silence() -> None:
     text = "exceptions.ServiceFailureException: Server error: AccessDeniedException: /lake"
-    assert isinstance(_known(PySparkException(ICEBERG + text), None), DeniedError)
+    assert isinstance(known_error(PySparkException(ICEBERG + text), None), DeniedError)
     assert unanswered(RuntimeError(ICEBERG + "exceptions.RESTException: of another kind")) is None
 
 
@@ -77,5 +77,5 @@ def test_a_commit_before_the_newest_one_says_whose_clock_to_look_at(log: str) ->
     error = too_early(PySparkException(text))
     assert error is not None and not error.retry
     assert "7,200 seconds ahead" in error.what and "1970-01-01 02:16 UTC" in str(error)
-    assert str(_known(PySparkException(text), None)) == str(too_early(PySparkException(text)))
+    assert str(known_error(PySparkException(text), None)) == str(too_early(PySparkException(text)))
     assert too_early(PySparkException("Invalid update of another kind")) is None

@@ -1,0 +1,50 @@
+"""Parquet files of an input: each has all columns that are read of it."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from urllib.parse import unquote
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from evenkeel.spec.table_spec import TableSpec
+from evenkeel_spark.events.read_errors import reading
+from evenkeel_spark.tables.delta.commits import READERS
+from evenkeel_spark.tables.parquet_footer import footer
+from partitioning.errors import InputError
+
+
+def check_columns(events: DataFrame, spec: TableSpec) -> None:
+    """Refuse a Parquet file that lacks a column which is read: Spark would give nulls for it.
+
+    A column that was renamed at its source would be merged as nulls, and its window would count as
+    added. Files without any of these events do not matter: a column may have come later.
+
+    Parameters
+    ----------
+    events : those that are to be read, cut to their days
+
+    Raises
+    ------
+    InputError : names the first such file, and what it lacks
+    """
+    if spec.input.format != "parquet":
+        return
+    with reading(spec):
+        named = events.select(F.input_file_name()).distinct().collect()
+        files = sorted(unquote(row[0]) for row in named if row[0])
+        with ThreadPoolExecutor(READERS) as pool:
+            footers = list(pool.map(partial(footer, events.sparkSession), files))
+    for file, (_, columns) in zip(files, footers, strict=True):
+        # Folders of a partition have a name and a value.
+        folders = {part.partition("=")[0].lower() for part in file.split("/")[:-1] if "=" in part}
+        there = {name for name, _ in columns} | folders
+        if lacking := [name for name in events.columns if name.lower() not in there]:
+            raise InputError(
+                f"lacks column {', '.join(map(repr, lacking))}, which other files of the input "
+                f"have; it has {', '.join(sorted(there)[:40])}",
+                file,
+                "Write the column into it by its old name, also where all of its values are null",
+            )

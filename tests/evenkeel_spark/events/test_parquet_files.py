@@ -1,0 +1,91 @@
+"""Parquet inputs whose files differ: Spark alone would give nulls, or its own words."""
+
+from __future__ import annotations
+
+import shutil
+from datetime import date
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from pyspark.sql import SparkSession
+
+from evenkeel.registry.store_errors import StoreError
+from evenkeel_spark.events.read_errors import reading
+from evenkeel_spark.jobs.apply_window import apply_window
+from evenkeel_spark.jobs.bootstrap import bootstrap
+from partitioning.errors import InputError
+from tests.conftest import World
+from tests.support.worlds.windows import day, rows, versions
+
+pytestmark = pytest.mark.spark
+
+
+def in_files(world: World, **changed: object) -> World:
+    """Write the events of each day to a file of its own, of which some are changed.
+
+    Parameters
+    ----------
+    changed : day, as d12 -> what becomes of its events
+    """
+    path, events = Path(world.folder) / "events.parquet", world.events
+    path.unlink() if path.is_file() else shutil.rmtree(path)
+    path.mkdir()
+    for number, of_day in events.groupby(events["at"].dt.day):
+        change = changed.get(f"d{number}", lambda frame: frame)
+        change(of_day).to_parquet(  # type: ignore[operator]
+            path / f"a day%20 {number:02}.parquet", index=False, coerce_timestamps="us"
+        )
+    return world
+
+
+def renamed(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame.rename(columns={"miles": "flown"})
+
+
+def test_a_file_that_lacks_a_column_is_refused_before_its_window_is_added(
+    spark: SparkSession, ready: World
+) -> None:
+    """The column was renamed at its source, and its sums would have missed these days for ever."""
+    in_files(ready, d10=renamed, d13=renamed)
+    before = versions(spark, ready)
+    with pytest.raises(InputError, match=r"a day%20 10\.parquet.*lacks column 'miles'.*flown"):
+        apply_window(spark, ready.table, day(8), day(11))
+    assert versions(spark, ready) == before
+    # Files of other days do not matter: a column may have come later.
+    apply_window(spark, ready.table, day(8), day(10))
+    assert versions(spark, ready) != before
+    until = ready.events[ready.events["at"].dt.date < date(2013, 1, 10)]
+    found = rows(spark, ready, "totals")["miles"].sum()
+    assert found == until["miles"].sum()
+
+
+def test_a_column_that_folders_name_is_no_column_of_files(
+    spark: SparkSession, world: World
+) -> None:
+    frame = world.events
+    path = Path(world.folder) / "events.parquet"
+    path.unlink()
+    frame.assign(miles=frame["miles"] % 3).to_parquet(
+        path, partition_cols=["miles"], coerce_timestamps="us", index=False
+    )
+    assert bootstrap(spark, world.table, date(2013, 1, 8))
+
+
+def test_of_a_column_with_two_types_both_are_told(spark: SparkSession, ready: World) -> None:
+    in_files(ready, d10=lambda frame: frame.assign(miles=frame["miles"].astype(str)))
+    with pytest.raises(InputError, match=r"10\.parquet.*column 'miles' is BINARY, and int in"):
+        apply_window(spark, ready.table, day(8), day(11))
+
+
+def test_a_file_that_goes_while_it_is_read_is_no_damaged_file(
+    spark: SparkSession, ready: World
+) -> None:
+    in_files(ready)
+    events = spark.read.parquet(ready.table.spec.input.path)
+    next((Path(ready.folder) / "events.parquet").glob("*05.parquet")).unlink()
+    with (
+        pytest.raises(StoreError, match="the input has changed meanwhile"),
+        reading(ready.table.spec),
+    ):
+        events.agg({"miles": "sum"}).collect()
