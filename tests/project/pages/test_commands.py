@@ -43,7 +43,7 @@ BY_HAND = {
     "run": "test_newcomer runs it",
     "setup": "a part of each other target",
     "shots": "the tests of evenkeel_ui open the same pages",
-    "up": "it wants a container engine",
+    "up": "the browser tests of evenkeel_ui start it",
 }
 
 
