@@ -288,7 +288,9 @@ def main() -> None:
                 side = made(spark, folder, side_name)
                 play(spark, side, folder)
                 off = differences(side.result(spark), exact)
-            print(told(side, off), flush=True)
+            print(line := told(side, off), flush=True)
+            if "DIFFERENT" in line:
+                raise RuntimeError(f"the state of {side_name} is not what the events make")
     spark.stop()
 
 

@@ -155,6 +155,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--hashes", type=int, default=3, help="how often keys are salted")
     parser.add_argument("--channels", default="10", help="numbers of channels, as 10,20")
     parser.add_argument("--sets", default="", help="parts of names of sets, as words,zipf")
+    parser.add_argument("--half", choices=("choice", "kept"), help="sets for choices, or kept back")
     given = parser.parse_args(argv)
     print(
         f"{'set':36}"
@@ -163,6 +164,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     means: list[Floats] = []
     for data in SETS:
         if not any(part in data.name for part in given.sets.split(",")):
+            continue
+        if given.half and data.choice != (given.half == "choice"):
             continue
         try:
             series = data.series(WINDOWS_JUDGED)

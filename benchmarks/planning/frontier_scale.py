@@ -78,7 +78,9 @@ def over_bound(
     if whole:
         least = np.maximum(least, least_whole(profile, before, grid))
     within = grid[least <= moved * (1 + 1e-9)]
-    return reached / float(within.min() if len(within) else reached) - 1
+    if not len(within):
+        raise RuntimeError(f"the bound, {least[-1]:g} bytes, is over the {moved:g} that moved")
+    return reached / float(within.min()) - 1
 
 
 def least_whole(profile: Profile, before: PartitioningFunction, grid: Floats) -> Floats:

@@ -170,6 +170,17 @@ def run(spark: SparkSession, case: Case, kind: str) -> None:
     spark.sql(case.join(kind)).write.format("noop").mode("overwrite").save()
 
 
+def check_results(spark: SparkSession, case: Case) -> None:
+    """Raise if the joins differ: one that lost rows would only seem fast."""
+    found = set()
+    for kind in KINDS:
+        rows = spark.sql(case.join(kind))
+        sums = (f"round(sum({name}), 2)" for name in rows.columns[-2:])
+        found.add(tuple(rows.selectExpr("count(1)", *sums).head()))
+    if len(found) > 1:
+        raise RuntimeError(f"the joins have other results: {found}")
+
+
 def measured(spark: SparkSession, case: Case, kind: str) -> tuple[float, float]:
     """Return CPU seconds of the slowest task of the join over the mean, and seconds on 16 cores.
 
@@ -223,6 +234,7 @@ def main() -> None:
             flush=True,
         )
         rebalance(spark, table, f"{home}/bench.yaml")
+        check_results(spark, case)
         for kind in KINDS:
             report(spark, case, kind, options.runs)
         for other in KINDS[:0:-1]:

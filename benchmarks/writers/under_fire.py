@@ -222,6 +222,8 @@ def under_fire(
         options.chart.write_text(fire_chart([c for c in made if c.began >= quiet], steps, quiet))
     rows, visits = lost(spark, migration, made)
     print(f"  lost: {rows} rows, {visits} visits of {len(made)} commits", flush=True)
+    if rows or visits or found.error:
+        raise RuntimeError(found.error or "rows were lost")
     return found
 
 

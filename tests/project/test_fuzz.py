@@ -110,20 +110,21 @@ def test_specs(text: str) -> None:
         assert spec is None or spec.channel_list()
 
 
-@must_reach("a plan is read")
+@must_reach("a damaged plan is read")
 @fuzz
 @example(PLAN_JSON)
 @given(damaged(PLAN_JSON))
 def test_plans(data: Any) -> None:
     plan = answered(lambda: Plan.from_dict(data), DamagedError)
     if plan is not None:
-        reach("a plan is read")
+        if data != PLAN_JSON:
+            reach("a damaged plan is read")
         # Whatever else it is, it is not the plan that was approved, unless it is that very one.
         same = json.dumps(plan.to_dict(), sort_keys=True) == json.dumps(PLAN_JSON, sort_keys=True)
         assert same == (plan.digest == PLAN.digest)
 
 
-@must_reach("an epoch is read")
+@must_reach("an epoch of a damaged function is read")
 @fuzz
 @example(PLAN_JSON["function"], True)
 @given(damaged(PLAN_JSON["function"]), st.booleans())
@@ -146,7 +147,8 @@ def test_epochs(function: Any, signed: bool) -> None:
     registry.store.write("epochs/00000000/epoch.json", file)
     epoch = answered(registry.current, DamagedError)
     if epoch is not None:
-        reach("an epoch is read")
+        if function != PLAN_JSON["function"]:
+            reach("an epoch of a damaged function is read")
         key = [["a"] if c.type == "string" else [1] for c in epoch.function.key]
         assert signed and len(epoch.lookup(*key)) == 1
 
