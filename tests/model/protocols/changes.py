@@ -54,8 +54,13 @@ def _begun(state: State, i: int) -> bool:
 
 
 def _waiting(state: State) -> tuple[tuple[int, int], ...]:
-    found = [(state.runs[i].plan, _plan_of_run(state, i)) for i in _may_move(state)]
-    return tuple((number, plan.attempt) for number, plan in found if plan is not None)
+    """Return the plans from the current epoch, also those that were rolled back."""
+    found = [(run.plan, _plan_of_run(state, i)) for i, run in enumerate(state.runs)]
+    return tuple(
+        (number, plan.attempt)
+        for number, plan in found
+        if plan is not None and plan.parent >= state.epoch and not plan.withdrawn
+    )
 
 
 def _next_run(

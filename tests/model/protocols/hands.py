@@ -121,12 +121,10 @@ def drop_epoch(scenario: Scenario, state: State, t: int) -> Iterator[Outcome]:
 
 
 def clone(scenario: Scenario, state: State, t: int) -> Iterator[Outcome]:
-    """Bring the table back by SHALLOW CLONE: its transaction ids are forgotten."""
+    """Bring the table back by SHALLOW CLONE: its transaction ids and its history are forgotten."""
     table = state.tables[t]
-    yield (
-        "somebody puts a clone in the table's place",
-        commit(state, t, table._replace(spent=0, day=0, count=0, back=table.back + 1), 0, False),
-    )
+    put = table._replace(spent=0, last=0, day=0, count=0, back=table.back + 1)
+    yield "somebody puts a clone in the table's place", commit(state, t, put, 0, False)
 
 
 def overwrite(scenario: Scenario, state: State, t: int) -> Iterator[Outcome]:

@@ -228,6 +228,9 @@ def back(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:
     if not stands(state, state.tables[proc.table]):
         return [("stops: the table has lost its constraint", state)]
     if not owned(state, proc):
+        table = state.tables[proc.table]
+        if table.constraints & alone(plan_of(state, proc).parent + 1) and not table.last:
+            return [("stops: no commit tells which plan brought the table there", state)]
         return back_sealed(scenario, state, proc)
     if (why := constraint_problem(state, proc)) is not None:
         return [(why, state)]

@@ -54,7 +54,8 @@ def put(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:
     if stands(state, table) != proc.saw:
         return [("loses the commit", on(state, proc, "look", saw=0))]
     bits = table.constraints & ~REPAIRING | repairing(proc.note)
-    state = commit(state, proc.table, table._replace(constraints=bits), 0, False)
+    put = table._replace(constraints=bits, spent=table.version)
+    state = commit(state, proc.table, put, 0, False)
     fresh = int(not proc.saw & REPAIRING)
     return [("puts its own constraint", on(state, proc, "ask", saw=0, other=fresh))]
 
@@ -129,9 +130,9 @@ def place(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:
         return [(why, state)]
     table = state.tables[proc.table]
     if _merged(scenario, proc, table) is not None:
-        return [("looks: partial rows are to join", on(state, proc, "merge"))]
+        return [("looks: partial rows are to join", on(state, proc, "merge", held=table.version))]
     if _updated(scenario, proc, table) is not None:
-        return [("looks: whole keys are to move", on(state, proc, "update"))]
+        return [("looks: whole keys are to move", on(state, proc, "update", held=table.version))]
     if admits(alone(proc.note), table.rows, scenario.functions):
         bits = stands(state, table)
         return [("looks: every row is in its place", on(state, proc, "finish", saw=bits))]
@@ -163,15 +164,22 @@ def merge(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:
 def _write(
     scenario: Scenario, state: State, proc: Proc, rows: Rows | None, text: str
 ) -> Iterable[Outcome]:
-    """Write rows without a transaction id. Constraints see only the rows that are written."""
+    """Write rows; the version looked at is the transaction id.
+
+    Constraints see only the rows that are written.
+    """
     table = state.tables[proc.table]
     if rows is None:
-        return [("finds nothing to move any more", on(state, proc, "place"))]
+        return [("finds nothing to move any more", on(state, proc, "place", held=-1))]
     written = tuple(row for row in rows if row not in table.rows)
     if not admits(rules(state, table), written, scenario.functions):
         return [("stops: a constraint refuses its rows", state)]
-    state = commit(state, proc.table, table._replace(rows=rows), 0, False)
-    return [(text, on(state, proc, "place"))]
+    if table.spent >= proc.held:
+        text = "is skipped: its transaction id is spent"
+        return [(text, on(state, proc, "place", held=-1))]
+    moved = table._replace(rows=rows, spent=proc.held)
+    state = commit(state, proc.table, moved, 0, False)
+    return [(text, on(state, proc, "place", held=-1))]
 
 
 def finish(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:
