@@ -24,7 +24,7 @@ _FORMS = {
 }
 #: Parts that are no prose: fenced and indented code, headings, HTML, code, links and addresses.
 _APART = re.compile(
-    r"^ *```.*?^ *```$|^(?: {4}|:::|#)[^\n]*$|<!--.*?-->|<[^>\n]+>|`[^`]*`"
+    r"^ *```.*?^ *```$|^(?: {4}|:::|#)[^\n]*$|<!--.*?-->|<[^>\n]+>|``[^\n]+?``|`[^`]*`"
     r"|!?\[(?:[^\[\]]|\[[^\]]*\])*\](?:\([^)]*\))?|https?://\S+",
     re.M | re.S,
 )

@@ -16,7 +16,7 @@ from evenkeel_spark.tables.parquet_footer import footer
 from partitioning.errors import InputError
 
 
-def check_columns(events: DataFrame, spec: TableSpec) -> None:
+def check_file_columns(events: DataFrame, spec: TableSpec) -> None:
     """Refuse a Parquet file that lacks a column which is read: Spark would give nulls for it.
 
     A column that was renamed at its source would be merged as nulls, and its window would count as

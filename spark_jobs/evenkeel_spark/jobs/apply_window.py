@@ -22,7 +22,7 @@ from evenkeel.registry.files.records import ChannelWork, WindowRecord
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel.table import Table
 from evenkeel_spark.events.aggregate import EVENTS, exact, fold, route
-from evenkeel_spark.events.parquet_files import check_columns
+from evenkeel_spark.events.parquet_files import check_file_columns
 from evenkeel_spark.events.read_errors import reading
 from evenkeel_spark.events.reader import (
     between,
@@ -181,7 +181,7 @@ def _fold(
 ) -> DataFrame:
     refuse_null_times(events, spec)
     events = between(events, spec, *days)
-    check_columns(events, spec)
+    check_file_columns(events, spec)
     events = without_null_keys(events, spec)
     return check_kept(spec, tables.schema, window_state(events, spec, function))
 

@@ -43,8 +43,8 @@ from evenkeel_spark.tables.table_properties import MADE_PROPERTY, SLOTS_PROPERTY
 from evenkeel_spark.windows.first_state import (
     check_made,
     check_same_events,
+    first_state_note,
     made_from,
-    made_of,
     rows_until,
 )
 from evenkeel_spark.windows.iceberg.making import bootstrap_iceberg
@@ -122,7 +122,7 @@ def _bootstrap(spark: SparkSession, table: Table, end: date | None) -> bool:
         rows = rows_until(events, spec, function, end)
         try:
             table.registry.store.check_exclusive()
-            noted = made_of(made, rows, spec)
+            noted = first_state_note(made, rows, spec)
             for name, part in spec.state.items():
                 if name not in missing:
                     check_same_events(state.properties(spark, part.path), part.path, noted)

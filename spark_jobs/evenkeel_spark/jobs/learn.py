@@ -25,7 +25,7 @@ from evenkeel.spec.loading import check_slot_multiple
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel.table import Table
 from evenkeel_spark.events.daily_sketches import Passes, hour_loads, sketch_days
-from evenkeel_spark.events.parquet_files import check_columns
+from evenkeel_spark.events.parquet_files import check_file_columns
 from evenkeel_spark.events.read_errors import reading
 from evenkeel_spark.events.reader import (
     between,
@@ -156,7 +156,6 @@ def _window(
         part = between(events, spec, missing[0], missing[-1] + timedelta(days=1))
         if len(missing) < (missing[-1] - missing[0]).days + 1:
             part = part.where(day_of(spec).isin(missing))
-        check_columns(part, spec)
         known |= _sketched(part, spec, passes)
         # Do not store a day without events: they may still come.
         for day in (day for day in missing if day in known and day < closed):
@@ -185,6 +184,7 @@ def _remove_gone(stored: Sketches, days: Sequence[date], writes: NamingWrites) -
 
 def _sketched(part: DataFrame, spec: TableSpec, passes: Passes) -> dict[date, Sketch]:
     """Return the sketches of the days that have events in a part of them."""
+    check_file_columns(part, spec)
     sketched = sketch_days(part, spec, passes)
     # Only the watch needs loads by hour. Its input has times.
     hours = hour_loads(part, spec) if spec.watch else {}

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.events.aggregate import EVENTS, exact, fold
 from evenkeel_spark.events.channel_tasks import PLACE, one_task_a_channel
-from evenkeel_spark.events.parquet_files import check_columns
+from evenkeel_spark.events.parquet_files import check_file_columns
 from evenkeel_spark.events.read_errors import reading
 from evenkeel_spark.events.reader import (
     between,
@@ -48,7 +48,7 @@ def rows_until(
         return first_state(events.limit(0), spec, function)
     refuse_null_times(events, spec)
     events = between(events, spec, None, end)
-    check_columns(events, spec)
+    check_file_columns(events, spec)
     events = without_null_keys(events, spec)
     rows = first_state(events, spec, function).persist()
     with reading(spec), exact(spec.input.path):
@@ -70,7 +70,7 @@ def made_from(spec: TableSpec, function: PartitioningFunction, end: date | None)
     )
 
 
-def made_of(made: str, rows: DataFrame, spec: TableSpec) -> str:
+def first_state_note(made: str, rows: DataFrame, spec: TableSpec) -> str:
     """Return what tables of the first state note: how they are made, and a digest of the events."""
     counts = F.xxhash64(*(col(c) for c in spec.key), F.col(EVENTS))
     (keys, each), *_ = rows.agg(F.count(F.lit(1)), F.bit_xor(counts)).collect()

@@ -33,8 +33,8 @@ from evenkeel_spark.tables.table_properties import (
 from evenkeel_spark.windows.first_state import (
     check_made,
     check_same_events,
+    first_state_note,
     made_from,
-    made_of,
     rows_until,
 )
 from evenkeel_spark.windows.iceberg.merging import MERGES_WELL
@@ -74,7 +74,7 @@ def bootstrap_iceberg(spark: SparkSession, table: Table, end: date | None) -> bo
         rows = rows_until(events, spec, function, end)
         try:
             table.registry.store.check_exclusive()
-            noted = made_of(made, rows, spec)
+            noted = first_state_note(made, rows, spec)
             for name in spec.state.keys() - set(missing):
                 check_same_events(tables[name].properties(), table_in_errors(spec, name), noted)
             for name in missing:
