@@ -122,8 +122,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 #: Cases of one test with Spark that `make test` runs; `make test-slow` has the others.
 QUICK_CASES = 1
-#: Rooms of tests with Spark, by when their turn is: those that move rows first, others last.
-FIRST_ROOMS = ("migration", "windows", "jobs")
+#: Rooms of tests with Spark, by when their turn is: those that move rows, then one suite over both
+#: formats; others come last, and are what a slow machine leaves out.
+FIRST_ROOMS = ("migration", "windows", "jobs", "contract")
 #: Set by `make iceberg`: there no case is left for `make test-slow`.
 EVERY_CASE = "EVENKEEL_EVERY_CASE"
 #: Seconds since 1970 after which no test with Spark begins. `.ci/run` sets it: its time is limited.
