@@ -29,6 +29,7 @@ from tests.support.worlds.team_tables import both, content, placed, run
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.slow
 def test_adopted_tables_are_rebalanced_and_released_with_every_row(
     spark: SparkSession, team: World
 ) -> None:

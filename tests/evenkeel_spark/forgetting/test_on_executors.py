@@ -15,7 +15,7 @@ from tests.chaos.sessions import Cluster
 from tests.conftest import World
 from tests.support.worlds.windows import day, rows
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 def test_files_with_hidden_rows_are_rewritten_on_executors(

@@ -31,6 +31,7 @@ def jobs(as_jobs: None, team: World) -> World:
     return team
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("server", KINDS, indirect=True)
 def test_a_whole_life_by_the_jobs(lake: SparkSession, jobs: World) -> None:
     before, spec = both(lake), ["--spec", jobs.spec_path]

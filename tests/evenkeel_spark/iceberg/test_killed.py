@@ -16,7 +16,7 @@ from evenkeel_spark.iceberg.release import release
 from evenkeel_spark.tables.table_properties import BEFORE_PROPERTY
 from tests.support.iceberg.stages import NAMES, Case, Rows, Stages, crash, reached
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 Job = Callable[[Case], object]
 #: Ends one case: the rows before, and the number of jobs of the sequence that had ended.
 Ending = Callable[[Stages, Rows, int], None]

@@ -19,7 +19,7 @@ from evenkeel_spark.tables.table_properties import BEFORE_PROPERTY
 from tests.conftest import World
 from tests.support.iceberg.tables import NAMES, both, placed, planned
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 def test_adopted_rebalanced_maintained_and_released(lake: SparkSession, team: World) -> None:

@@ -22,7 +22,7 @@ from tests.support.iceberg.stages import Case, Stages, crash, reached
 from tests.support.iceberg.tables import planned
 from tests.support.worlds.evolved import OTHERS
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 #: One table changes, one leaves, and one comes.
 INTENT = Intent.of(["totals.miles=flown"], ["totals.first", "seen"])
