@@ -32,6 +32,11 @@ _GROUPS = {
     ),
     "airflow": ("Errors in Airflow", "dags/|plugins/"),
 }
+#: Page -> what is not on it.
+_NOT_LISTED = {
+    "airflow": "A page of the UI that refuses a press says what to do, and is not listed here. ",
+    "specs-and-data": "Rows of `evenkeel doctor` say what to do, and are not listed here. ",
+}
 _HEAD = ["message", "why it happens", "what to do"]
 
 
@@ -89,7 +94,7 @@ def _messages_page(name: str) -> str:
     return page(
         title,
         "A message begins with its place: a file, a field, a table or a run. A name in braces "
-        "stands for a value. "
+        f"stands for a value. {_NOT_LISTED.get(name, '')}"
         "[Exit codes](../exit-codes.md) explains the classes.",
         *(
             f"## {kind}\n\n{about[kind]}{_why(kind)}\n\n{table(_HEAD, rows)}"

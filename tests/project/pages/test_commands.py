@@ -36,6 +36,7 @@ NOT_USED = ("airflow standalone", "")
 #: Targets of make that no workflow runs, and why.
 BY_HAND = {
     "bench": "hours: it makes the figures of docs/benchmarks",
+    "docs-serve": "`make docs` builds the same site",
     "lint": "a part of `make test`",
     "papers": "hours: it makes the figures of docs/papers",
     "papers-quick": "an hour: the tests of benchmarks/papers make a part",
