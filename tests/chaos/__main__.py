@@ -11,7 +11,7 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -81,6 +81,7 @@ def _all(folder: Path, asked: argparse.Namespace) -> int:
     numbers = [
         n for n in range(asked.cases) if n not in gone and (not asked.only or n in asked.only)
     ]
+    check_some(numbers or gone, asked)
     kinds = {KINDS[n % len(KINDS)] for n in numbers}
     environment = clock(apart) if "clock" in kinds else {}
     began, spark = time.monotonic(), start()
@@ -159,6 +160,12 @@ def _all(folder: Path, asked: argparse.Namespace) -> int:
         print(f"Again: make chaos ARGS='{same} --only {again}'")
     # A fault that is not met tries nothing.
     return 1 if failed or len(late) > MAX_LATE * len(chosen) else 0
+
+
+def check_some(numbers: Collection[int], asked: argparse.Namespace) -> None:
+    """Refuse a run that tries nothing: it would seem well."""
+    if not numbers:
+        raise InputError(f"no case of {asked.cases} has such a number", "--only", "Give others")
 
 
 def _rehearsed(

@@ -45,7 +45,7 @@ KINDS = (
 #: Of these every other one does not begin at its point, but up to so much later; see `Case`.
 LATER = {"error": 150, "stall": 150, "executor": 100, "full": 3000}
 #: Of these one half goes another way; see `Case`.
-TWO_WAYS = ("append", "rival", "clock")
+TWO_WAYS = ("append", "rival", "clock", "error")
 #: What a kill inside of Spark waits for: so many new files of a kind in a table.
 INSIDE = {
     "a part is being written": r"channel=\d+/.*\.parquet",
@@ -78,7 +78,8 @@ class Case:
         written no further than to some length from the point on), "append" (another writer adds
         rows), "rival" (another run does all that it can, in a process of its own: before the step
         goes on, or while it does), "clock" (it is set forward or back by days until the step has
-        ended), "error" (every request of the store fails until the step has ended), "stall" (each
+        ended), "error" (every request of the store fails until the step has ended: before it is
+        done, or the first one only after it), "stall" (each
         stands still for some seconds), "executor" (one is killed by SIGKILL, and Spark goes on)
     table, stage, step : the step, of which table, and what it has been through before
     at : number of the point, counted from 0; what `inside` waits for: how many files
@@ -86,7 +87,8 @@ class Case:
     answer : "retry", "roll_back", or "again" (roll_back, then migrate and so on); of a job that no
         run has "retry", "repair" (then the job again), or "run" (a whole run, then the job again)
     sign : for what goes two ways, +1: rows by the function that is planned, another run before
-        this one goes on, the clock forward; -1: by that of the epoch, beside this one, back
+        this one goes on, the clock forward, a request fails before it is done; -1: by that of the
+        epoch, beside this one, back, after it is done
     later : how much after the point: requests that the store still answers before an error or a
         stall, hundredths of a second until an executor is killed, bytes of a file that a full disk
         still takes

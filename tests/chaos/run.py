@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from evenkeel.pipeline.steps import read_plan
 from evenkeel.registry.verdict import read_rolled_back
 from evenkeel_spark.tables.delta import constraints, state
-from partitioning.errors import EvenkeelError, UnreachableError
+from partitioning.errors import DamagedError, EvenkeelError, GateError, UnreachableError
 from tests.chaos import home
 from tests.chaos.cases import CLAIMED, TEAM, TEAM_FLOWS, Case, Flow, Points, Stage
 from tests.chaos.faults.no_space import NoSpace
@@ -28,6 +28,8 @@ from tests.support.worlds.team_tables import check_done
 
 #: Seconds that a store stands still.
 STALL = 3
+#: Requests of a step for each that changes something, at least.
+CHANGES = 10
 #: Steps that bring a run back which has not published.
 _BACK = ("roll_back", "repair")
 
@@ -114,8 +116,12 @@ def _act(
         rival.begin(world)
         if case.sign > 0:
             rival.wait()
-    elif case.kind in ("error", "stall"):
-        store.begin(case.later, STALL if case.kind == "stall" else 0)
+    elif case.kind == "stall":
+        store.begin(case.later, STALL)
+    elif case.kind == "error":
+        # Of changes there are fewer than of requests.
+        lost = case.sign < 0
+        store.begin(case.later // CHANGES if lost else case.later, lost=lost)
     else:
         limits.enter(case.later)
 
@@ -141,6 +147,10 @@ def strike(
             pass
         except UnreachableError:
             assert case.kind in ("full", "error")
+            limits.refused = True
+        except (GateError, DamagedError):
+            # Neither a writer nor another run can break a table.
+            raise
         except EvenkeelError:
             assert case.kind in ("rival", "append"), "a fault of the machine is no error of ours"
             if rival is not None:
@@ -154,14 +164,17 @@ def strike(
             raise
         except home.STATEMENTS:
             assert case.kind in ("full", "append", "rival", "error")
-        except Exception:
-            assert case.kind in ("full", "append", "rival"), "no error of Spark's, and none of ours"
+            limits.refused = True
+        except OSError:
+            assert case.kind == "full", "no error of Spark's, and none of ours"
+            limits.refused = True
         finally:
             limits.leave()
             if rival is not None:
                 rival.wait()
     passed = len(fault.seen) > case.at
-    return added, passed and (case.kind not in ("error", "stall") or store.met > 0)
+    suffered = {"error": store.met > 0, "stall": store.met > 0, "full": limits.refused}
+    return added, passed and suffered.get(case.kind, True)
 
 
 def recover(spark: SparkSession, case: Case, world: World) -> None:

@@ -42,6 +42,7 @@ class Apart:
     MODULE: ClassVar[str]
 
     def __init__(self, folder: Path, **environment: str) -> None:
+        self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
         local = {"SPARK_LOCAL_DIRS": str(folder), "TMPDIR": str(folder), **environment}
         self._log = (folder / "log").open("w")
@@ -101,13 +102,18 @@ class Victim(Apart):
         try:
             met, under_way = list[bool](), True
             for line in self._ask(asked):
+                if line == "victim: failed\n":
+                    raise AssertionError(
+                        f"{cases[len(met)][0]} failed before it was killed: see {self._log.name}"
+                    )
                 if line == "victim: ended\n":
                     under_way = False
                 if line == "victim: waits\n":
                     met.append(under_way)
                     under_way = True
                 if line == "victim: goes\n":
-                    met.append(_await_files(*cases[-1]))
+                    reached = _await_files(*cases[-1])
+                    met.append(reached and not (self.folder / "ended").exists())
                 if len(met) == len(cases):
                     return met
             else:
@@ -175,18 +181,19 @@ def _living(group: int) -> list[str]:
 
 def _await_files(case: Case, world: World) -> bool:
     """Wait until the table has as many new files as the case says; whether it ever has."""
-    known, end, new = _matching(case, world), time.monotonic() + 120, set[str]()
+    known, end, new = matching(case.label, world), time.monotonic() + 120, set[str]()
     # Some have another name a moment later.
-    while len(new := new | (_matching(case, world) - known)) < case.at:
+    while len(new := new | (matching(case.label, world) - known)) < case.at:
         if time.monotonic() > end:
             return False
         time.sleep(0.0005)
     return True
 
 
-def _matching(case: Case, world: World) -> set[str]:
+def matching(label: str, world: World) -> set[str]:
+    """Paths of the table's files of a kind: a label of `INSIDE`."""
     found, spec = set(), world.table.spec
-    pattern = re.compile(f"/{(ICEBERG_INSIDE if spec.iceberg else INSIDE)[case.label]}$")
+    pattern = re.compile(f"/{(ICEBERG_INSIDE if spec.iceberg else INSIDE)[label]}$")
     folders = [part.path for part in spec.state.values()]
     for below in [str(world.folder / "lake")] if spec.iceberg else folders:
         for folder, _, names in os.walk(below):

@@ -8,6 +8,7 @@ of its own. The last case may have no point: it runs until the process is killed
 from __future__ import annotations
 
 import json
+import os
 import sys
 import threading
 import traceback
@@ -20,6 +21,9 @@ from tests.chaos.home import task
 from tests.chaos.points import Fault, watched
 from tests.chaos.sessions import start
 from tests.conftest import World
+
+#: Is there once the last case's step has ended.
+ENDED = Path(os.environ.get("TMPDIR", ".")) / "ended"
 
 
 def say(*words: object) -> None:
@@ -42,13 +46,18 @@ def main() -> None:
             def run(world: World, step: str, spark: SparkSession, arrived: threading.Event) -> None:
                 try:
                     task(spark, world, step)
-                except Exception:
+                except BaseException:
+                    # Nothing is wrong before the kill.
                     traceback.print_exc()
-                say("ended")
+                    say("failed")
+                else:
+                    ENDED.touch()
+                    say("ended")
                 arrived.set()
 
             # A session each: what is lent to one that waits is not lent to the next.
             session, current[0] = spark.newSession(), Fault(at, stay)
+            ENDED.unlink(missing_ok=True)
             if at is None:
                 say("goes")
             arguments = (World(Path(folder)), step, session, arrived)

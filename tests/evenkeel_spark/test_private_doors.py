@@ -36,7 +36,6 @@ LEFT = {
     "runtime/task_metrics.py": (4, "Spark's REST API is off where its UI is off"),
     "tables/delta/commits.py": (1, _SPEED),
     "tables/delta/filesystem.py": (4, _RIGHTS),
-    "tables/delta/row_size.py": (2, _RIGHTS),
     "tables/delta/state.py": (6, _SPEED),
     "tables/delta/vacuum.py": (
         2,
@@ -48,6 +47,7 @@ LEFT = {
         "no SQL changes columns, properties and main at once, or gives a new column a default",
     ),
     "tables/iceberg/table.py": (2, "SQL hides some properties"),
+    "tables/parquet_footer.py": (2, _RIGHTS),
     "tables/parallelism.py": (1, "the number of cores has no public API"),
     "tables/spark_errors.py": (1, "a session in this process raises py4j's error"),
     "watching/streaming.py": (1, "the batch does not say the id of its stream"),

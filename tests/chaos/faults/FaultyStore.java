@@ -33,17 +33,20 @@ public class FaultyStore extends RawLocalFileSystem {
         private static String folder;
         private static long through, stall, until;
         private static int met;
+        private static boolean answers;
 
         /**
          * From now on, below a folder: let so many requests through; then each one fails, or, where
          * there are milliseconds to stall, stands still until these are over. Where these are
-         * negative, each one that would change something is refused.
+         * negative, each one that would change something is refused. Without an answer, the first
+         * change after these requests is made, and fails nevertheless.
          */
-        public void on(String below, long requests, long milliseconds) {
+        public void on(String below, long requests, long milliseconds, boolean answer) {
             synchronized (Switch.class) {
                 folder = below;
                 through = requests;
                 stall = milliseconds;
+                answers = answer;
                 until = 0;
                 met = 0;
             }
@@ -61,10 +64,21 @@ public class FaultyStore extends RawLocalFileSystem {
             check(path, false);
         }
 
+        /** A change has been made: its answer may be lost. */
+        public void answer(String path) throws IOException {
+            synchronized (Switch.class) {
+                if (folder == null || !path.startsWith(folder) || answers || through-- > 0) return;
+                answers = true;
+                met++;
+                throw new IOException("Connection reset: " + path);
+            }
+        }
+
         static void check(String path, boolean changes) throws IOException {
             long rest;
             synchronized (Switch.class) {
-                if (folder == null || !path.startsWith(folder) || through-- > 0) return;
+                if (folder == null || !path.startsWith(folder) || !answers) return;
+                if (through-- > 0) return;
                 if (stall < 0) {
                     if (!changes) return;
                     met++;
@@ -146,6 +160,11 @@ public class FaultyStore extends RawLocalFileSystem {
         Switch.check(path.toUri().getPath(), true);
     }
 
+    private static boolean answered(Path path, boolean done) throws IOException {
+        if (done) new Switch().answer(path.toUri().getPath());
+        return done;
+    }
+
     public FSDataInputStream open(Path path, int buffer) throws IOException {
         ask(path);
         return super.open(path, buffer);
@@ -159,12 +178,12 @@ public class FaultyStore extends RawLocalFileSystem {
 
     public boolean rename(Path from, Path to) throws IOException {
         askToChange(from);
-        return super.rename(from, to);
+        return answered(from, super.rename(from, to));
     }
 
     public boolean delete(Path path, boolean recursive) throws IOException {
         askToChange(path);
-        return super.delete(path, recursive);
+        return answered(path, super.delete(path, recursive));
     }
 
     public boolean mkdirs(Path path) throws IOException {

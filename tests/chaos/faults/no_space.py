@@ -10,8 +10,11 @@ from pyspark.sql import SparkSession
 class NoSpace:
     """The kernel lets files of this process and its JVM grow no longer than so many bytes.
 
-    It is as on a disk that is full after these: the rest of a file is torn off.
+    It is as on a disk that is full after these: the rest of a file is torn off. `refused` is set by
+    who has seen an error of it.
     """
+
+    refused = False
 
     def __init__(self, spark: SparkSession) -> None:
         java = spark._jvm.java.lang.ProcessHandle.current()

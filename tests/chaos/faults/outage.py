@@ -30,13 +30,18 @@ class Outage:
         self._switch, self._folder = switch, f"{world.folder}/"
         self.met = 0
 
-    def begin(self, through: int = 0, seconds: float = 0) -> None:
-        """Let so many requests through; then every one fails, or stands still for the seconds."""
-        self._switch.on(self._folder, through, round(seconds * 1000))
+    def begin(self, through: int = 0, seconds: float = 0, lost: bool = False) -> None:
+        """Let so many requests through; then every one fails, or stands still for the seconds.
+
+        Parameters
+        ----------
+        lost : count changes alone; the first that fails is made, and only its answer is lost
+        """
+        self._switch.on(self._folder, through, round(seconds * 1000), not lost)
 
     def deny(self) -> None:
         """From now on refuse, below the state tables, whatever would change something."""
-        self._switch.on(f"{self._folder}state/", 0, -1)
+        self._switch.on(f"{self._folder}state/", 0, -1, True)
 
     def end(self) -> None:
         """The store is back."""
@@ -44,8 +49,15 @@ class Outage:
 
     def ask(self, path: Any) -> None:
         """One request; OSError where it fails."""
+        self._of_switch(self._switch.ask, path)
+
+    def answer(self, path: Any) -> None:
+        """A request is done; OSError where its answer is lost."""
+        self._of_switch(self._switch.answer, path)
+
+    def _of_switch(self, request: Any, path: Any) -> None:
         try:
-            self._switch.ask(str(path))
+            request(str(path))
         except Py4JJavaError as error:
             raise OSError(error.java_exception.getMessage()) from None
 
@@ -62,10 +74,13 @@ def outage(spark: SparkSession, world: World) -> Iterator[Outage]:
         with store_errors(cannot, where, *errors):
             found.ask(where)
             yield
+            if cannot in ("written", "removed"):
+                found.answer(where)
 
     def unlinking(path: Path, *args: Any, **kwargs: Any) -> None:
         found.ask(path)
         unlink(path, *args, **kwargs)
+        found.answer(path)
 
     switch.install(True)
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -16,7 +17,7 @@ from tests.chaos.iceberg.checks import check_tables
 from tests.chaos.iceberg.copies import at_work
 from tests.chaos.jobs.flows import truth
 from tests.chaos.leftovers import age, leftovers, maintain_away
-from tests.chaos.sessions import DAY
+from tests.chaos.sessions import DAY, matching
 
 Rows = list[tuple[Any, ...]]
 #: Advice of an error that a job may run again once a write has been quiet for so long.
@@ -57,15 +58,30 @@ def check_job(spark: SparkSession, case: Case, world: World, added: Content) -> 
     ----------
     added : rows that another writer added meanwhile, by state table
     """
+    step, numbers = case.step, at_work(world).table.registry.numbers()
+    assert numbers == list(range(len(numbers))), numbers
+    if world.table.spec.iceberg and added:
+        # Some may have come where they should not be.
+        task(spark, world, "maintain")
+    _check_content(spark, case, world, added)
+    made = matching("a commit is made", world)
+    task(spark, world, step)
+    if step == "maintain":
+        _check_content(spark, case, world, added)
+    else:
+        again = {Path(file).name for file in matching("a commit is made", world) - made}
+        assert not again, f"{step} had more to do: {again}"
+    left = leftovers(world)
+    if step == "maintain":
+        assert not [file for file in left if "torn" in file.name], left
+    maintain_away(spark, world, left)
+
+
+def _check_content(spark: SparkSession, case: Case, world: World, added: Content) -> None:
     table, step = at_work(world).table, case.step
     numbers, function = table.registry.numbers(), table.epoch().function
-    assert numbers == list(range(len(numbers))), numbers
-    task(spark, world, step)
     expected = truth(world, case.table, step)
     if table.spec.iceberg:
-        if added:
-            # Some may have come where they should not be.
-            task(spark, world, "maintain")
         check_tables(spark, world, table.epoch())
     for name, part in () if table.spec.iceberg else table.spec.state.items():
         stands = set(constraints.of(spark, part.path))
@@ -75,10 +91,6 @@ def check_job(spark: SparkSession, case: Case, world: World, added: Content) -> 
         assert not home.uncopied(function, rows), f"{name}: owners without a copy"
     for name, found in home.contents(spark, world).items():
         _check_rows(step, name, found, expected[name], added.get(name, []))
-    left = leftovers(world)
-    if step == "maintain":
-        assert not [file for file in left if "torn" in file.name], left
-    maintain_away(spark, world, left)
 
 
 def _check_rows(step: str, name: str, found: Rows, expected: Rows, new: Rows) -> None:
