@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from datetime import date
 from functools import partial
 from urllib.parse import unquote
 
@@ -11,9 +12,24 @@ from pyspark.sql import functions as F
 
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.events.read_errors import reading
+from evenkeel_spark.events.reader import between
 from evenkeel_spark.tables.delta.commits import READERS
 from evenkeel_spark.tables.parquet_footer import footer
 from partitioning.errors import InputError
+
+
+def between_whole(
+    events: DataFrame, spec: TableSpec, start: date | None, end: date | None
+) -> DataFrame:
+    """Return the events of the UTC days [start, end), from files that have all of their columns.
+
+    Raises
+    ------
+    InputError : as for `check_file_columns`
+    """
+    events = between(events, spec, start, end)
+    check_file_columns(events, spec)
+    return events
 
 
 def check_file_columns(events: DataFrame, spec: TableSpec) -> None:

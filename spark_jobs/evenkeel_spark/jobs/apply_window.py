@@ -22,10 +22,9 @@ from evenkeel.registry.files.records import ChannelWork, WindowRecord
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel.table import Table
 from evenkeel_spark.events.aggregate import EVENTS, exact, fold, route
-from evenkeel_spark.events.parquet_files import check_file_columns
+from evenkeel_spark.events.parquet_files import between_whole
 from evenkeel_spark.events.read_errors import reading
 from evenkeel_spark.events.reader import (
-    between,
     need_time,
     null_key,
     read_events,
@@ -180,9 +179,7 @@ def _fold(
     days: tuple[date, date],
 ) -> DataFrame:
     refuse_null_times(events, spec)
-    events = between(events, spec, *days)
-    check_file_columns(events, spec)
-    events = without_null_keys(events, spec)
+    events = without_null_keys(between_whole(events, spec, *days), spec)
     return check_kept(spec, tables.schema, window_state(events, spec, function))
 
 

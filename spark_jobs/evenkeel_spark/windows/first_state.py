@@ -11,10 +11,9 @@ from pyspark.sql import functions as F
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.events.aggregate import EVENTS, exact, fold
 from evenkeel_spark.events.channel_tasks import PLACE, one_task_a_channel
-from evenkeel_spark.events.parquet_files import check_file_columns
+from evenkeel_spark.events.parquet_files import between_whole
 from evenkeel_spark.events.read_errors import reading
 from evenkeel_spark.events.reader import (
-    between,
     col,
     null_key,
     refuse_null_keys,
@@ -47,9 +46,7 @@ def rows_until(
     if end is None:
         return first_state(events.limit(0), spec, function)
     refuse_null_times(events, spec)
-    events = between(events, spec, None, end)
-    check_file_columns(events, spec)
-    events = without_null_keys(events, spec)
+    events = without_null_keys(between_whole(events, spec, None, end), spec)
     rows = first_state(events, spec, function).persist()
     with reading(spec), exact(spec.input.path):
         found = rows.agg(F.sum(F.when(null_key(spec), F.col(EVENTS)))).first()

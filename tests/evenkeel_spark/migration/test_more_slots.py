@@ -186,7 +186,6 @@ def test_writers_and_windows_go_by_the_new_epoch(
     assert before["dest"].is_unique and len(before) > 50
 
 
-@pytest.mark.slow
 def test_what_comes_later_keeps_the_slots(spark: SparkSession, many: World, tmp_path: Path) -> None:
     """A repair, a way back, a run that splits slots again, and a deletion."""
     world = copied(many, tmp_path / "home")
@@ -222,7 +221,6 @@ def steps_back(world: World, run: str, end: int, to: int) -> Migration:
     return approved_migration(world.table, run, digest)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("fence", ["key", "slot"])
 def test_a_run_that_is_rolled_back_leaves_the_slots_of_before(
     spark: SparkSession, few: World, ready_to_move: World, tmp_path: Path, fence: str

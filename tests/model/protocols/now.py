@@ -1,6 +1,5 @@
-"""The protocol since each plan names its run: attempts, verdicts, and publishing in one breath with
-looking at the tables (spark_jobs/evenkeel_spark/migration/fence.py, publish.py,
-evenkeel/registry/verdict.py)."""
+"""The protocol since each plan names its run: attempts, verdicts, and a look at tables to publish
+(spark_jobs/evenkeel_spark/migration/fence.py, publish.py; evenkeel/registry/verdict.py)."""
 
 from __future__ import annotations
 
@@ -223,13 +222,12 @@ def mark(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:
 
 def back(scenario: Scenario, state: State, proc: Proc) -> Iterable[Outcome]:
     """Ask whether a table is this plan's."""
-    from tests.model.protocols.now_moves import constraint_problem, owned
+    from tests.model.protocols.now_moves import constraint_problem, owned, sealed_by_none
 
     if not stands(state, state.tables[proc.table]):
         return [("stops: the table has lost its constraint", state)]
     if not owned(state, proc):
-        table = state.tables[proc.table]
-        if table.constraints & alone(plan_of(state, proc).parent + 1) and not table.last:
+        if sealed_by_none(state, proc):
             return [("stops: no commit tells which plan brought the table there", state)]
         return back_sealed(scenario, state, proc)
     if (why := constraint_problem(state, proc)) is not None:

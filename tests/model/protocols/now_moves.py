@@ -26,6 +26,12 @@ def owned(state: State, proc: Proc) -> bool:
     )
 
 
+def sealed_by_none(state: State, proc: Proc) -> bool:
+    """Return whether the plan's new constraint stands, and no commit tells which plan put it."""
+    table = state.tables[proc.table]
+    return not table.last and bool(table.constraints & alone(plan_of(state, proc).parent + 1))
+
+
 def constraint_problem(state: State, proc: Proc) -> str | None:
     """Say what is wrong with the table's constraints; None: nothing."""
     table, parent = state.tables[proc.table], plan_of(state, proc).parent
