@@ -119,7 +119,7 @@ def _act(
     elif case.kind == "stall":
         store.begin(case.later, STALL)
     elif case.kind == "error":
-        # Of changes there are fewer than of requests.
+        # There are fewer changes than requests.
         lost = case.sign < 0
         store.begin(case.later // CHANGES if lost else case.later, lost=lost)
     else:

@@ -14,7 +14,7 @@ OF_FIELDS = {
     r"must be a finite number$": "The value is `.inf` or `.nan`, or it is too large for a float.",
     r"must be a (whole )?number": "The value has a unit, a fraction or quotes, or it is a word.",
     r"must be true or false": "The value is a word or a number that YAML does not read as either.",
-    r"must be a date": "The value is no day, has an hour, or is in another order than year, month, "
+    r"must be a date": "The value is a word, has an hour, or has another order than year, month, "
     "day.",
     r"must be text": "YAML reads the value as a number, a date, true or false. Put it in quotes.",
     r"must be a list": "One value stands where several may: write `[value]`.",

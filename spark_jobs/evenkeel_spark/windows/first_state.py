@@ -75,15 +75,15 @@ def first_state_note(made: str, rows: DataFrame, spec: TableSpec) -> str:
 
 
 def check_same_events(properties: Mapping[str, str], where: str, noted: str) -> None:
-    """Refuse a half-made table of other events: those before the last day have changed since.
+    """Refuse a half-made table of other events: those before its end have changed since.
 
     A table by an earlier release notes no events.
     """
     found = properties.get(MADE_PROPERTY, "")
     if ":" in found and found != noted:
         raise DamagedError(
-            "was made by a bootstrap that was broken off, from other events than there are now "
-            "before the same day: its tables would disagree for ever",
+            "was made by a bootstrap that was broken off, from other events than there are now: "
+            "the tables would disagree for ever",
             where,
             "Remove the table, which no epoch names, and bootstrap again",
         )
