@@ -28,6 +28,18 @@ EXCLUSIVE = {"file", "hdfs", "viewfs", "webhdfs", "abfs", "abfss", "wasb", "wasb
 NO_JAVA = 1
 
 
+def store_scheme(place: str, setting: Callable[[str], str | None]) -> str:
+    """Return the scheme of a place's store; without one it is in Hadoop's default file system.
+
+    Parameters
+    ----------
+    place : a path or a URL
+    setting : as for `commits_exclude`
+    """
+    named = urlsplit(place).scheme
+    return named or urlsplit(setting("spark.hadoop.fs.defaultFS") or "").scheme or "file"
+
+
 def commits_exclude(scheme: str, setting: Callable[[str], str | None]) -> str | None:
     """Return what keeps the commits of two drivers apart at a store, or None: nothing does.
 
@@ -36,10 +48,9 @@ def commits_exclude(scheme: str, setting: Callable[[str], str | None]) -> str | 
 
     Parameters
     ----------
-    scheme : of the store's address, such as "s3a"; empty: that of Hadoop's default file system
+    scheme : of the store, such as "s3a"; see `store_scheme`
     setting : the value of a Spark setting, None if it is not set
     """
-    scheme = scheme or urlsplit(setting("spark.hadoop.fs.defaultFS") or "").scheme or "file"
     if scheme in EXCLUSIVE:
         return f"Delta's own for {scheme}"
     if setting(ONE_DRIVER) == "true":

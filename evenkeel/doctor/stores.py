@@ -20,7 +20,7 @@ from evenkeel.doctor.jars import s3_connector
 from evenkeel.registry.store import Store
 from evenkeel.registry.store_errors import store_errors
 from evenkeel.spec.table_spec import TableSpec
-from evenkeel.submit import ONE_DRIVER, commits_exclude
+from evenkeel.submit import ONE_DRIVER, commits_exclude, store_scheme
 from partitioning.errors import EvenkeelError
 
 #: Folders that are followed down to the first file of an input.
@@ -149,11 +149,12 @@ def exclusive(what: str, url: str) -> Finding:
 
 def log_store(what: str, url: str, conf: Mapping[str, str]) -> Finding:
     """Judge whether two drivers that commit to a table at once exclude each other."""
-    scheme = urlsplit(url).scheme
+    scheme = store_scheme(url, conf.get)
     if by := commits_exclude(scheme, conf.get):
         return Finding(what, Status.ok, by)
     fix = (
-        f"Set spark.delta.logStore.{scheme}.impl to io.delta.storage.S3DynamoDBLogStore, or "
+        f"Set spark.delta.logStore.{scheme}.impl to a log store that lets one commit in, such as "
+        "io.delta.storage.S3DynamoDBLogStore on S3, or "
         f"{ONE_DRIVER}=true if no two programs ever write at once"
     )
     return Finding(what, Status.warning, "none in spark-defaults.conf: jobs will refuse", fix)

@@ -30,7 +30,7 @@ OF_GIVEN = {
     r"is gone, and was there": "The input was compacted or cleaned up while a job read it.",
     r"column \{column\} is \{found_type\}, and": "The program that writes the input has "
     "changed the column's type, such as from int to bigint, and older files are as before.",
-    r"was made by a bootstrap that was broken off": "Between two tries of a bootstrap, late events "
+    r"was made from other events": "Between two tries of a bootstrap, late events "
     "came, or old ones were removed.",
     r"expected a Spark (session|of the job)": "The program was started with SPARK_REMOTE, or asked "
     "for a remote session.",

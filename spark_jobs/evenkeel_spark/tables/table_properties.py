@@ -15,7 +15,8 @@ TABLE_PROPERTY = "evenkeel.table"
 REGISTRY_PROPERTY = "evenkeel.registry"
 #: Table property with the number of slots that rows know, which never changes.
 SLOTS_PROPERTY = "evenkeel.slots"
-#: Table property with the digest of a bootstrap's input. Another bootstrap must not complete it.
+#: Table property with digests of how a bootstrap made the table, and of what events. Another
+#: bootstrap must not complete it.
 MADE_PROPERTY = "evenkeel.bootstrap"
 #: Table property with the properties and columns that a table had before its adoption, as JSON.
 BEFORE_PROPERTY = "evenkeel.before"

@@ -82,8 +82,7 @@ def check_same_events(properties: Mapping[str, str], where: str, noted: str) -> 
     found = properties.get(MADE_PROPERTY, "")
     if ":" in found and found != noted:
         raise DamagedError(
-            "was made by a bootstrap that was broken off, from other events than there are now: "
-            "the tables would disagree for ever",
+            "was made from other events than there are now, by a bootstrap that was broken off",
             where,
             "Remove the table, which no epoch names, and bootstrap again",
         )

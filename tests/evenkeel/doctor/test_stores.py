@@ -95,6 +95,24 @@ def test_a_table_on_s3_needs_a_log_store() -> None:
     assert look({"spark.evenkeel.oneDriver": "true"}).status is Status.ok
 
 
+@pytest.mark.parametrize(
+    ("place", "default", "scheme"),
+    [
+        ("cosn://lake/state", None, "cosn"),
+        ("/lake/state", "s3a://lake", "s3a"),
+        ("/lake/state", "hdfs://namenode", None),
+        ("gs://lake/state", None, None),
+    ],
+)
+def test_a_store_that_delta_may_not_know_needs_one_too(
+    place: str, default: str | None, scheme: str | None
+) -> None:
+    conf = {} if default is None else {"spark.hadoop.fs.defaultFS": default}
+    row = stores.log_store("log", place, conf)
+    assert (row.status is Status.ok) == (scheme is None)
+    assert scheme is None or f"spark.delta.logStore.{scheme}.impl" in row.fix
+
+
 def test_a_place_that_cannot_be_looked_at_is_no_trace(tmp_path: Path) -> None:
     """A name that is too long fails for root, too, as a closed folder does for others."""
     place = str(tmp_path / ("n" * 300) / "state")

@@ -17,7 +17,7 @@ from evenkeel_spark.migration.migrate import migrate
 from evenkeel_spark.plans.approved_plan import approved_migration
 from evenkeel_spark.tables.delta import commits, state
 from evenkeel_spark.tables.table_properties import BEFORE_PROPERTY
-from partitioning.errors import DamagedError, FenceError
+from partitioning.errors import DamagedError, FenceError, InputError
 from tests.support.placed import (
     Placed,
     append,
@@ -77,6 +77,26 @@ def test_other_properties_are_not(spark: SparkSession, home: Placed, step: str, 
         )
     with pytest.raises(FenceError, match=f"is SET TBLPROPERTIES of .*{name}"):
         migrate(spark, migration)
+
+
+def test_a_table_that_forgets_transaction_ids_is_refused_before_any_row_moves(
+    spark: SparkSession, home: Placed
+) -> None:
+    """A job that was given up, and wakes after an hour, would no longer find its id spent."""
+    path = state.sql_name(home.path())
+    spark.sql(f"ALTER TABLE {path} SET TBLPROPERTIES ('{commits.IDS_KEPT}' = 'interval 1 hour')")
+    migration = planned(spark, home)
+    before = state.table_version(spark, home.path())
+    with pytest.raises(InputError, match=r"to be at least 1 day.*UNSET TBLPROPERTIES"):
+        migrate(spark, migration)
+    assert state.table_version(spark, home.path()) == before
+    # The advice works, for a plan that is made after it.
+    spark.sql(f"ALTER TABLE {path} UNSET TBLPROPERTIES ('{commits.IDS_KEPT}')")
+    with pytest.raises(FenceError, match="UNSET TBLPROPERTIES"):
+        migrate(spark, migration)
+    again = planned(spark, home, "r2")
+    migrate(spark, again)
+    assert_placed(spark, home, again)
 
 
 def test_properties_that_nothing_relies_on_do_not_end_a_migration(

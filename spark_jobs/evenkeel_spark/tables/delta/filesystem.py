@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from evenkeel.registry.store_errors import DeniedError, StoreError
 from evenkeel.spec.table_spec import TableSpec
-from evenkeel.submit import ONE_DRIVER, commits_exclude
+from evenkeel.submit import ONE_DRIVER, commits_exclude, store_scheme
 from evenkeel_spark.tables.spark_errors import JAVA_ERRORS, java_cause
 from partitioning.errors import SetupError
 
@@ -227,9 +227,13 @@ def check_log_store(spark: SparkSession, spec: TableSpec) -> None:
     ------
     SetupError : Delta's default log store would be used, which coordinates one driver only there
     """
+
+    def setting(name: str) -> str | None:
+        return spark.conf.get(name, None)
+
     for part in spec.state.values():
-        scheme = urlsplit(part.path).scheme
-        if commits_exclude(scheme, lambda name: spark.conf.get(name, None)) is None:
+        scheme = store_scheme(part.path, setting)
+        if commits_exclude(scheme, setting) is None:
             raise SetupError(
                 f"on {scheme}:// Delta may let one driver overwrite another's commit",
                 part.path,

@@ -31,5 +31,13 @@ def test_state_on_s3_needs_a_log_store_that_excludes(
             check_log_store(spark, world.table.spec)
         finally:
             spark.conf.unset(name)
-    with pytest.raises(InputError, match="overwrite another's commit"):
+    with pytest.raises(InputError, match="on s3a:// Delta may let .* overwrite another's commit"):
         check_log_store(spark, world.table.spec)
+    # A path alone is in Hadoop's default file system.
+    world.respec(state=SPEC["state"])
+    spark.conf.set("spark.hadoop.fs.defaultFS", "cosn://lake")
+    try:
+        with pytest.raises(InputError, match="on cosn://.*spark.delta.logStore.cosn.impl"):
+            check_log_store(spark, world.table.spec)
+    finally:
+        spark.conf.unset("spark.hadoop.fs.defaultFS")
