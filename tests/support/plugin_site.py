@@ -204,6 +204,19 @@ def airflow_knows(folder: Path = airflow_env.DAGS) -> None:
         session.query(DagModel).update({"is_paused": False})
 
 
+def paused(dag: str, value: bool | None = None) -> bool:
+    """Whether a DAG is paused; with a value, once it is paused or turned on."""
+    from airflow.models.dag import DagModel
+    from airflow.utils.session import create_session
+
+    with create_session() as session:
+        model = session.get(DagModel, dag)
+        assert model is not None
+        if value is not None:
+            model.is_paused = value
+        return bool(model.is_paused)
+
+
 def run_name(number: int) -> str:
     return f"manual__2013-02-{number:02d}T00-00-00-00-00"
 

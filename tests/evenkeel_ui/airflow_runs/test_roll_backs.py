@@ -19,6 +19,7 @@ from tests.support.plugin_site import (
     dag_runs,
     deny,
     made_site,  # noqa: F401  a fixture
+    paused,
     profile,
     run_name,
     start,
@@ -150,56 +151,40 @@ def test_rolling_back_shows_what_moves_and_asks_once_more(site: Site) -> None:
 
 
 def test_a_way_back_over_the_trigger_can_pause_the_schedule(site: Site) -> None:
-    from airflow.models.dag import DagModel
-    from airflow.utils.session import create_session
-
-    def paused(value: bool | None = None) -> bool:
-        with create_session() as session:
-            dag = session.get(DagModel, "rebalance_words")
-            if value is not None:
-                dag.is_paused = value
-            return bool(dag.is_paused)
-
+    dag = "rebalance_words"
     client, path = site.client("uma"), f"{HOME}/rollback?epoch=0"
     site.shop.respec(schedule="@daily")
     try:
-        paused(True)
+        paused(dag, True)
         assert "its DAG is paused" in client.get(path).text
-        paused(False)
+        paused(dag, False)
         text = client.get(path).text
         assert "Epoch 0 is over the trigger" in text and 'name="pause"' in text
         # A dry run changes nothing, so it pauses nothing.
         asked = {"epoch": "0", "pause": "true", "dry_run": "true"}
         assert start(client, f"{HOME}/rollback", asked, sure=True).status_code == 303
         assert dag_runs("roll_back_words")[-1].conf == {"epoch": 0, "dry_run": True}
-        assert not paused()
+        assert not paused(dag)
         answer = start(client, f"{HOME}/rollback", {"epoch": "0", "pause": "true"}, sure=True)
-        assert answer.status_code == 303 and paused()
+        assert answer.status_code == 303 and paused(dag)
         assert dag_runs("roll_back_words")[-1].conf == {"epoch": 0, "dry_run": False}
     finally:
-        paused(False)
+        paused(dag, False)
         site.shop.respec()
 
 
 def test_a_way_back_that_the_watch_would_undo_can_pause_it_too(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from airflow.models.dag import DagModel
-    from airflow.utils.session import create_session
-
-    def paused(value: bool | None = None) -> set[str]:
-        with create_session() as session:
-            dags = [session.get(DagModel, f"{kind}_words") for kind in ("rebalance", "watch")]
-            for dag in dags if value is not None else ():
-                dag.is_paused = value
-            return {dag.dag_id for dag in dags if dag.is_paused}
+    def both(value: bool | None = None) -> set[str]:
+        return {dag for dag in ("rebalance_words", "watch_words") if paused(dag, value)}
 
     client, path = site.client("uma"), f"{HOME}/rollback?epoch=0"
     watch = {"eta": 1.05, "tau": 0.1}
     site.shop.respec(watch=watch, schedule=None)
     airflow_knows()
     try:
-        paused(False)
+        both(False)
         text = unescape(client.get(path).text)
         assert "On a load like the profile's, watch_words would move keys away" in text
         assert "Pause watch_words, so that" in text and "scheduled run" not in text
@@ -211,19 +196,19 @@ def test_a_way_back_that_the_watch_would_undo_can_pause_it_too(
         assert "Pause rebalance_words and watch_words, so that" in client.get(path).text
         asked = {"epoch": "0", "pause": "true"}
         assert start(client, f"{HOME}/rollback", asked, sure=True).status_code == 303
-        assert paused() == {"rebalance_words", "watch_words"}
+        assert both() == {"rebalance_words", "watch_words"}
         assert "its DAG is paused" in client.get(path).text
         # Who may pause one of them pauses that one, who may pause none is refused.
-        paused(False)
+        both(False)
         deny(monkeypatch, "watch_words")
         assert "Pause rebalance_words, so that" in client.get(path).text
         assert start(client, f"{HOME}/rollback", asked, sure=True).status_code == 303
-        assert paused() == {"rebalance_words"}
+        assert both() == {"rebalance_words"}
         site.shop.respec(watch=watch, schedule=None)
         assert 'name="pause"' not in client.get(path).text
         assert start(client, f"{HOME}/rollback", asked, sure=True).status_code == 403
     finally:
-        paused(False)
+        both(False)
         site.shop.respec()
 
 

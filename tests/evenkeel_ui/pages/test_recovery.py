@@ -20,6 +20,7 @@ from tests.support.plugin_site import (  # noqa: F401  a fixture
     deny,
     end_runs,
     made_site,
+    paused,
     token,
 )
 from tests.support.raw_json import write_json
@@ -61,16 +62,7 @@ def test_a_half_moved_table_is_repaired_by_who_may_run_the_dag(
 @pytest.mark.parametrize("dag", ["repair_words", "rebalance_words"])
 def test_a_paused_dag_is_no_way_out(site: Site, alone: None, broken: str, dag: str) -> None:
     """A run that waits in its queue would hide the alarm, and block all other ways out."""
-    from airflow.models.dag import DagModel
-    from airflow.utils.session import create_session
-
-    def paused(value: bool) -> bool:
-        with create_session() as session:
-            model = session.get(DagModel, dag)
-            before, model.is_paused = model.is_paused, value
-            return bool(before)
-
-    before = paused(True)
+    paused(dag, True)
     try:
         if dag == "repair_words":
             answer = press(site, "uma")
@@ -81,7 +73,7 @@ def test_a_paused_dag_is_no_way_out(site: Site, alone: None, broken: str, dag: s
         assert not dag_runs("repair_words")
         assert "words is half moved" in site.client("uma").get(HOME).text
     finally:
-        paused(before)
+        paused(dag, False)
 
 
 def test_rows_that_may_be_misplaced_offer_a_repair(site: Site, alone: None, broken: str) -> None:

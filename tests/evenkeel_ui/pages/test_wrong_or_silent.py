@@ -17,6 +17,7 @@ from tests.support.plugin_site import (  # noqa: F401  a fixture
     dag_runs,
     end_runs,
     made_site,
+    paused,
     run_name,
 )
 from tests.support.raw_json import read_json, write_json
@@ -179,21 +180,11 @@ def test_a_key_that_nobody_saw_lives_nowhere(eyes: Eyes) -> None:
 
 
 def test_a_way_back_that_the_schedule_undoes_offers_to_pause_it(eyes: Eyes) -> None:
-    from airflow.models.dag import DagModel
-    from airflow.utils.session import create_session
-
-    def paused(value: bool | None = None) -> bool:
-        with create_session() as session:
-            dag = session.get(DagModel, "rebalance_words")
-            assert dag is not None
-            if value is not None:
-                dag.is_paused = value
-            return bool(dag.is_paused)
-
+    dag = "rebalance_words"
     end_runs()
     eyes.site.shop.respec(schedule="@daily")
-    before = paused()
-    paused(False)
+    before = paused(dag)
+    paused(dag, False)
     try:
         page = eyes.open("uma")
         page.get_by_role("link", name="Back to epoch 0", exact=True).click()
@@ -203,10 +194,13 @@ def test_a_way_back_that_the_schedule_undoes_offers_to_pause_it(eyes: Eyes) -> N
         page.get_by_label("I have read what moves").check()
         page.get_by_role("button", name="Roll back to epoch 0").click()
         page.wait_for_url("**/runs/**")
-        assert paused() and dag_runs("roll_back_words")[-1].conf == {"epoch": 0, "dry_run": False}
+        assert paused(dag) and dag_runs("roll_back_words")[-1].conf == {
+            "epoch": 0,
+            "dry_run": False,
+        }
     finally:
         end_runs()
-        paused(before)
+        paused(dag, before)
         eyes.site.shop.respec()
 
 
