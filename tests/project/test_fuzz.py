@@ -113,6 +113,7 @@ def test_specs(text: str) -> None:
 @must_reach("a damaged plan is read")
 @fuzz
 @example(PLAN_JSON)
+@example({**PLAN_JSON, "table": "another"})
 @given(damaged(PLAN_JSON))
 def test_plans(data: Any) -> None:
     plan = answered(lambda: Plan.from_dict(data), DamagedError)
@@ -127,6 +128,7 @@ def test_plans(data: Any) -> None:
 @must_reach("an epoch of a damaged function is read")
 @fuzz
 @example(PLAN_JSON["function"], True)
+@example({**PLAN_JSON["function"], "strategy": "another"}, True)
 @given(damaged(PLAN_JSON["function"]), st.booleans())
 def test_epochs(function: Any, signed: bool) -> None:
     registry = Registry(f"memory://fuzz-{os.getpid()}")
