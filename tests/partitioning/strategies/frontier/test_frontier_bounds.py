@@ -16,6 +16,7 @@ from partitioning.strategies.frontier.strategy import frontier
 from partitioning.strategies.frontier.tradeoff import trace
 from partitioning.streams.zipf_stream import (
     KEY,
+    hashed_keys,
     zipf_profile,
 )
 from partitioning.workload.bounds import floor, least_bytes
@@ -40,6 +41,14 @@ def test_curve_is_monotone_feasible_and_above_its_bounds(problem):
     for size, reached in points[:: -(len(points) // 4 + 1)]:
         function = frontier(problem.profile, problem.previous, problem.channels, budget=size)
         assert problem.imbalance(function) <= reached * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_curve_and_bounds_round_the_floor_alike(seed):
+    load = np.random.default_rng(seed).lognormal(0, 2, 7)
+    profile = profile_of_keys(KEY, hashed_keys(7, seed), load, SLOTS, state=load, threshold=0.0)
+    channels = numbered_channels(2)
+    assert trace(profile, None, channels).floor == floor(profile, channels)
 
 
 @must_reach("no key is split")
