@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.airflow_env import airflow_db, dag_bag  # noqa: F401  a fixture
+from tests.support.airflow_env import ROOT, airflow_db, dag_bag  # noqa: F401  a fixture
+from tests.support.receivers import mail_receiver
 
 # Only now: the environment above must be set before Airflow is first imported.
 # isort: off
@@ -111,3 +114,35 @@ def test_a_gate_that_fails_is_told_and_other_failures_are_not(told: Told) -> Non
             assert isinstance(callback, GateCallback)
             callback({"exception": caught.value, "run_id": "r", "dag": told.dag})
     assert told.lines == ["gate r: plan: 2 of 9 failed"] * 2
+
+
+def test_mail_comes_by_the_line_of_the_page(
+    airflow_db: None,  # noqa: F811
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    page = (ROOT / "docs/how-to/operate/alerts.md").read_text()
+    (notifier,) = re.findall(r"SmtpNotifier\([^)]*\)", page)
+    Shop(tmp_path)
+    dags = tmp_path / "dags"
+    dags.mkdir()
+    (dags / "tables.py").write_text(
+        "# An Airflow DAG file.\n"
+        "from airflow.providers.smtp.notifications.smtp import SmtpNotifier\n"
+        "from evenkeel_airflow import load_tables\n"
+        f"load_tables(globals(), {str(tmp_path)!r}, notifiers=[{notifier}])\n"
+    )
+    bag = dag_bag(dags)
+    assert bag.import_errors == {}
+    dag = bag.dags["rebalance_words"]
+    (callback,) = dag.get_task("verify").on_failure_callback
+    with pytest.raises(AirflowFailException) as caught, one_line():
+        raise GateError("plan: 2 of 9 failed")
+    with mail_receiver() as (port, heard):
+        server = {"conn_type": "smtp", "host": "127.0.0.1", "port": port}
+        plain = {"disable_ssl": True, "disable_tls": True, "from_email": "evenkeel@example.org"}
+        monkeypatch.setenv("AIRFLOW_CONN_SMTP_DEFAULT", json.dumps({**server, "extra": plain}))
+        callback({"exception": caught.value, "run_id": "r", "dag": dag})
+    (mail,) = heard
+    assert mail["to"] == "data@example.org" and mail["subject"] == "plan: 2 of 9 failed"
+    assert mail.get_body().get_content().strip() == "r"

@@ -5,13 +5,10 @@ from __future__ import annotations
 import ast
 import asyncio
 import importlib
-import json
 import re
 import shlex
 import textwrap
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -23,6 +20,7 @@ from evenkeel.registry.files.run_files import MEMBER_RECORDS, SPEC_CHANNELS, WIN
 
 # Before its example imports Airflow, whose folder would be one in the user's home.
 from tests.support.airflow_env import HOME
+from tests.support.receivers import json_receiver
 
 ROOT = Path(__file__).resolve().parents[2]
 ALERTS = ROOT / "docs/how-to/operate/alerts.md"
@@ -42,24 +40,10 @@ def policy() -> str:
 
 
 def test_the_example_tells_what_failed(monkeypatch: pytest.MonkeyPatch) -> None:
-    code = policy()
-    heard: list[dict[str, str]] = []
-
-    class Ear(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            heard.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            self.send_response(200)
-            self.end_headers()
-
-        def log_message(self, *args: object) -> None:
-            pass
-
-    server = HTTPServer(("127.0.0.1", 0), Ear)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    monkeypatch.setenv("ALERT_URL", f"http://127.0.0.1:{server.server_port}")
-    try:
+    with json_receiver() as (url, heard):
+        monkeypatch.setenv("ALERT_URL", url)
         made: dict[str, object] = {}
-        exec(code, made)
+        exec(policy(), made)
         tasks = [
             SimpleNamespace(dag=SimpleNamespace(tags=tags), on_failure_callback=callbacks)
             for tags, callbacks in (
@@ -77,9 +61,6 @@ def test_the_example_tells_what_failed(monkeypatch: pytest.MonkeyPatch) -> None:
         failed = SimpleNamespace(dag_id="rebalance_t", task_id="verify")
         tell({"task_instance": failed, "run_id": "r1", "exception": ValueError("why")})
         asyncio.run(made["late"]({"dag_run": {"dag_id": "rebalance_t", "dag_run_id": "r2"}}))
-    finally:
-        server.shutdown()
-        server.server_close()
     assert heard == [
         {"dag": "rebalance_t", "run": "r1", "task": "verify", "error": "why"},
         {"dag": "rebalance_t", "run": "r2", "error": "late"},
