@@ -19,7 +19,14 @@ TESTED_AIRFLOW = ("3.1", "3.2", "3.3")
 TESTED_ICEBERG = ("1.12",)
 
 #: Distribution -> (major, minor) of the first release that has what DAGs and jobs need.
-MIN_RELEASES = {"pyspark": (4, 0), "apache-airflow": (3, 1), "delta-spark": (4, 0)}
+MIN_RELEASES = {
+    "pyspark": (4, 0),
+    "delta-spark": (4, 0),
+    "apache-airflow": (3, 1),
+    "apache-airflow-providers-apache-spark": (5, 3),
+    "great-expectations": (1, 7),
+    "s3fs": (2025, 3),
+}
 
 
 def installed(name: str) -> str | None:
@@ -52,17 +59,18 @@ def newer_needed(name: str, found: str) -> str | None:
     return ".".join(map(str, least)) if release < least else None
 
 
-def check_airflow(found: str | None) -> None:
-    """Refuse an Airflow that is too old.
+def check_release(name: str) -> None:
+    """Refuse a distribution that is too old; one that is not installed passes.
 
     Raises
     ------
     SetupError : names the version found and the least one
     """
-    if found and (least := newer_needed("apache-airflow", found)):
+    found = installed(name)
+    if found and (least := newer_needed(name, found)):
         raise SetupError(
-            f"Airflow {found} is too old: expected Airflow {least} or newer",
-            fix=f"Install it with: pip install 'apache-airflow>={least}'",
+            f"{name} {found} is too old: expected {least} or newer",
+            fix=f"Install it with: pip install '{name}>={least}'",
         )
 
 
@@ -116,11 +124,10 @@ def same_series_command(spark: str) -> str:
     spark : version of the Spark
     """
     series = _series(spark)
-    if installed("pyspark-client"):
-        # Both write one folder, so both change.
-        both = _BOTH.get(series, f"{series}.*")
-        return f"pip install {_pins(both, 'pyspark', 'pyspark-client')}"
-    return f"pip install {_pins(f'{series}.*', 'pyspark')}"
+    # Both write one folder, so where both are, both change.
+    names = [name for name in ("pyspark", "pyspark-client") if installed(name)] or ["pyspark"]
+    wanted = f"{series}.*" if names == ["pyspark"] else _BOTH.get(series, f"{series}.*")
+    return f"pip install {_pins(wanted, *names)}"
 
 
 def _pins(version: str, *names: str) -> str:

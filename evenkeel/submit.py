@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NoReturn
 from urllib.parse import urlsplit
 
-from evenkeel.extras import install_command, require_packages
+from evenkeel.extras import check_one_pyspark, install_command, require_packages
 from evenkeel.shared_spark import SharedSpark
 from partitioning.errors import InputError, SetupError
 
@@ -218,14 +218,14 @@ def submit(
     Raises
     ------
     InputError : no job has this name, or the options have a quote without its end
-    SetupError : spark-submit or Java is missing, or Spark Connect is asked for
+    SetupError : spark-submit or Java is missing, PySpark is of two versions, or Spark Connect is
+        asked for
     MissingExtraError : PySpark or Delta is not installed
     """
     if job not in job_names():
         raise InputError(f"there is no job {job!r}", fix=f"Known: {', '.join(job_names())}")
     given = _split(options)
-    require_packages("spark", "pyspark", "delta")
-    check_own_driver()
+    _check_spark()
     if SharedSpark.of_environment() is not None and not options:
         return _call(job_command(job, arguments), {**os.environ, **variables})
     # The driver needs this package, so it runs this Python; so do workers on this machine.
@@ -241,6 +241,12 @@ def submit(
     if code == NO_JAVA:
         check_java(env)
     return code
+
+
+def _check_spark() -> None:
+    require_packages("spark", "pyspark", "delta")
+    check_one_pyspark()
+    check_own_driver()
 
 
 def _split(options: str) -> list[str]:
@@ -281,12 +287,11 @@ def keep_spark(folder: Path, variables: Mapping[str, str], options: str = "") ->
     Raises
     ------
     InputError : the options have a quote without its end
-    SetupError : Spark Connect is asked for
+    SetupError : PySpark is of two versions, or Spark Connect is asked for
     MissingExtraError : PySpark or Delta is not installed
     """
     _split(options)
-    require_packages("spark", "pyspark", "delta")
-    check_own_driver()
+    _check_spark()
     # The server starts Spark itself: spark-submit would not let it start a second one.
     given = {"PYSPARK_SUBMIT_ARGS": f"{options} pyspark-shell"} if options else {}
     env = {**os.environ, **variables, **given}

@@ -31,7 +31,7 @@ def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        from evenkeel.extras import check_airflow, installed, require_packages
+        from evenkeel.extras import check_release, require_packages
     except ImportError as error:
         if (error.name or "").partition(".")[0] != "partitioning":
             raise
@@ -41,7 +41,7 @@ def __getattr__(name: str) -> Any:
             "folder: Python takes it first",
             name=error.name,
         ) from None
-    check_airflow(installed("apache-airflow"))
+    check_release("apache-airflow")
     require_packages(
         "airflow",
         "airflow.sdk",

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from evenkeel.extras import require_packages
+from evenkeel.extras import check_release, require_packages
 from evenkeel.quality.budgets import BUDGET_SLACK, write_budget
 from evenkeel.quality.data_docs import leave_docs
 from evenkeel.quality.expectations import GateResult, validate
@@ -51,6 +51,12 @@ _OPTIONAL = ("rows_weighed", "merged_changed", "copies_missing")
 _COUNTS = ("channel", "rows_predicted", "rows")
 
 
+def _require_quality() -> None:
+    """Check that Great Expectations is here, and new enough, before it is imported."""
+    require_packages("quality", *_NEEDED)
+    check_release("great-expectations")
+
+
 def plan_gate(
     plan: Plan,
     previous: PartitioningFunction,
@@ -72,7 +78,7 @@ def plan_gate(
     going_back : a person asked for an earlier placement (roll back). Then the plan need not be
         even enough, nor more even than now
     """
-    require_packages("quality", *_NEEDED)
+    _require_quality()
     from evenkeel.quality import plan_frames
 
     frames = {
@@ -130,7 +136,7 @@ def tables_gate(
     ------
     InputError : a measure is missing: what was not measured must not pass
     """
-    require_packages("quality", *_NEEDED)
+    _require_quality()
     import pandas as pd
 
     _complete(measures, _MEASURES, "measures")

@@ -46,9 +46,9 @@ class EvenkeelPlugin(AirflowPlugin):
     def fastapi_apps(self) -> list[Any]:  # type: ignore[override]
         """Return the app, or none if it cannot be imported; only the API server asks for it."""
         try:
-            from evenkeel.extras import check_airflow, installed
+            from evenkeel.extras import check_release
 
-            check_airflow(installed("apache-airflow"))
+            check_release("apache-airflow")
             from evenkeel_ui.app import app
         except Exception as error:
             # Raised here, it would stop the API server, and so all of Airflow.

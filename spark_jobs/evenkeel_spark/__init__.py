@@ -31,7 +31,8 @@ try:
 except SetupError as error:
     # spark-submit sets this for the job that it starts: one line there, an import error elsewhere.
     if "PYSPARK_GATEWAY_PORT" in os.environ:
-        sys.exit(f"evenkeel: error: {error}")
+        print(f"evenkeel: error: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
     raise
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.airflow_env import ROOT, airflow_db, dag_bag  # noqa: F401  a fixture
-from tests.support.receivers import mail_receiver
+from tests.support.alerts.receivers import mail_receiver
 
 # Only now: the environment above must be set before Airflow is first imported.
 # isort: off

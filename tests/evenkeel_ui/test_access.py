@@ -73,7 +73,7 @@ def test_airflow_has_loaded_the_plugin_once(site: Site) -> None:
 @pytest.mark.parametrize(
     ("version", "said"),
     [
-        ("3.0.6", "SetupError: Airflow 3.0.6 is too old: expected Airflow 3.1 or newer"),
+        ("3.0.6", "SetupError: apache-airflow 3.0.6 is too old: expected 3.1 or newer"),
         (None, "ModuleNotFoundError: import of evenkeel_ui.app halted"),
     ],
 )

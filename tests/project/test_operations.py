@@ -20,7 +20,7 @@ from evenkeel.registry.files.run_files import MEMBER_RECORDS, SPEC_CHANNELS, WIN
 
 # Before its example imports Airflow, whose folder would be one in the user's home.
 from tests.support.airflow_env import HOME
-from tests.support.receivers import json_receiver
+from tests.support.alerts.receivers import json_receiver
 
 ROOT = Path(__file__).resolve().parents[2]
 ALERTS = ROOT / "docs/how-to/operate/alerts.md"

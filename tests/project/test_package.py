@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -20,7 +19,7 @@ from packaging.version import Version
 import evenkeel
 from evenkeel.extras import install_command
 from evenkeel.registry.epochs import Registry, TableVersion
-from partitioning.errors import MissingExtraError, SetupError
+from partitioning.errors import SetupError
 from partitioning.function.channels import numbered_channels
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.hashing import KeyColumn
@@ -163,7 +162,7 @@ def test_the_console_and_spark_submit_say_what_is_missing(bare: Venv) -> None:
     )
     # As spark-submit starts it: no traceback.
     job = bare.run("python", "-c", "import evenkeel_spark", PYSPARK_GATEWAY_PORT="1")
-    assert job.returncode == 1 and len(job.stderr.splitlines()) == 1
+    assert job.returncode == SetupError.exit_code and len(job.stderr.splitlines()) == 1
 
 
 @pytest.mark.slow
@@ -230,69 +229,3 @@ def test_public_names_are_imported_on_use() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
     with pytest.raises(AttributeError, match="no attribute 'Tabel'"):
         _ = evenkeel.Tabel
-
-
-def test_a_missing_part_names_its_command() -> None:
-    from evenkeel.extras import require_packages
-
-    require_packages("spark", "pyspark", "delta")
-    with pytest.raises(MissingExtraError) as caught:
-        require_packages("quality", "great_expectations", "no_such_package.part")
-    assert str(caught.value) == (
-        "no_such_package.part is not installed. "
-        "Install it with: pip install 'great-expectations<2,>=1.7' 'pandas>=2.2.3'; "
-        "`evenkeel doctor` looks at the whole set-up"
-    )
-
-
-def test_an_airflow_that_is_too_old_is_one_line() -> None:
-    from evenkeel.extras import check_airflow
-
-    for fine in (None, "3.1.0", "3.10.2", "4.0.0rc1"):
-        check_airflow(fine)
-    with pytest.raises(SetupError, match=r"Airflow 2\.11\.0 is too old: expected Airflow 3\.1 or"):
-        check_airflow("2.11.0")
-
-
-@pytest.fixture
-def mixed(tmp_path: Path) -> Path:
-    """A folder of packages with a pyspark over which pyspark-client of another version was put."""
-    for name, version in (("pyspark", "4.2.0"), ("pyspark-client", "4.1.3")):
-        about = tmp_path / f"{name.replace('-', '_')}-{version}.dist-info" / "METADATA"
-        about.parent.mkdir()
-        about.write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
-    (tmp_path / "pyspark").mkdir()
-    mixture = "from pyspark.errors import a_name_that_only_one_of_the_two_has\n"
-    (tmp_path / "pyspark" / "__init__.py").write_text(mixture)
-    return tmp_path
-
-
-def imported(first: Path, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Import a job as spark-submit or a user's program does, with packages of a folder first."""
-    path = os.pathsep.join(map(str, (first, ROOT / "spark_jobs", ROOT)))
-    return subprocess.run(
-        [sys.executable, "-c", "import evenkeel_spark.jobs.learn"],
-        capture_output=True,
-        text=True,
-        env={"PYTHONPATH": path, **variables},
-        timeout=120,
-    )
-
-
-def test_two_versions_of_pyspark_are_one_line_before_any_import_fails(mixed: Path) -> None:
-    job = imported(mixed, PYSPARK_GATEWAY_PORT="1")
-    (line,) = job.stderr.splitlines()
-    assert job.returncode == 1 and line.startswith(f"evenkeel: error: {mixed / 'pyspark'}: ")
-    assert "expected one version of PySpark, found pyspark 4.2.0 and pyspark-client 4.1.3" in line
-    wanted = "'pyspark==4.2.0' 'pyspark-client==4.2.0'"
-    assert f"pip install --force-reinstall --no-deps {wanted}" in line
-    assert "SetupError" in imported(mixed).stderr.splitlines()[-1]
-
-
-def test_a_pyspark_that_spark_submit_brings_is_whole(mixed: Path, tmp_path: Path) -> None:
-    brought = tmp_path / "spark"
-    (brought / "pyspark").mkdir(parents=True)
-    said = "raise SystemExit('the pyspark of spark-submit')"
-    (brought / "pyspark" / "__init__.py").write_text(said)
-    path = os.pathsep.join(map(str, (brought, mixed)))
-    assert imported(Path(path)).stderr.strip() == "the pyspark of spark-submit"

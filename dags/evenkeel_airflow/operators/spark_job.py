@@ -114,9 +114,9 @@ class SparkJob(Lineage, SparkSubmitOperator):
                 self.gate_failed = left.kind == "GateError"
                 failed = AirflowGateError if self.gate_failed else AirflowFailException
                 raise failed(left.message) from None
-            if left is None and shared is None:
+            if left is None:
                 with one_line():
-                    self._check_java()
+                    self._check_start()
             raise
         except (FileNotFoundError, PermissionError):
             if shared is None:
@@ -124,13 +124,13 @@ class SparkJob(Lineage, SparkSubmitOperator):
                     self._check_submit()
             raise
 
-    def _check_java(self) -> None:
-        """Look for a Java if spark-submit ended as it does without one.
-
-        A driver that was killed leaves no error file, either, and is tried again.
-        """
+    def _check_start(self) -> None:
+        """Look why a job ended before it could leave an error file; a killed one is tried again."""
         hook = self._hook
-        process = hook and hook._submit_sp
+        process = self._process or (hook and hook._submit_sp)
+        if process and process.returncode == SetupError.exit_code:
+            what = f"the job {self.job} did not start"
+            raise SetupError(what, fix="Read the line `evenkeel: error:` above, in this log")
         if hook and process and process.returncode == NO_JAVA:
             check_java({**os.environ, **(hook._env or {})})
 

@@ -27,7 +27,7 @@ OF_SINGLE = {
     "is wrong.",
     r"state tables disagree": "One of them was made by another bootstrap, or was copied from "
     "another table.",
-    r"(Spark|Airflow) .* is too old": "The cluster, or this Python, has an older release than "
+    r"(Spark|\{name\}) .* is too old": "The cluster, or this Python, has an older release than "
     "Evenkeel runs on.",
     r"the joins have": "Somebody wrote to the demo's tables while their rows moved.",
     r"\{failed\} steps have failed": "Each step has a reason of its own, in the brackets.",

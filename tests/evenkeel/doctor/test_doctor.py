@@ -89,16 +89,21 @@ def test_where_only_the_client_is_installed_the_rows_of_jobs_are_there(
     assert rows["EVENKEEL_SPARK"] is Status.wrong
 
 
-@pytest.mark.parametrize("both", [True, False])
+@pytest.mark.parametrize(
+    ("names", "asked"),
+    [
+        (("pyspark",), "'pyspark==4.0.*'"),
+        (("pyspark", "pyspark-client"), "'pyspark==4.0.4' 'pyspark-client==4.0.4'"),
+        (("pyspark-client",), "'pyspark-client==4.0.4'"),
+    ],
+)
 def test_pip_is_not_asked_for_a_vendor_s_version(
-    monkeypatch: pytest.MonkeyPatch, both: bool
+    monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...], asked: str
 ) -> None:
     """EMR, Dataproc and others put a part of their own behind the version."""
-    found = {"pyspark": "4.1.3", **({"pyspark-client": "4.1.3"} if both else {})}
-    monkeypatch.setattr(extras, "installed", found.get)
+    monkeypatch.setattr(extras, "installed", dict.fromkeys(names, "4.1.3").get)
     (row,) = packages.one_spark("4.1.3", "4.0.2-amzn-0")
-    alone, together = "'pyspark==4.0.*'", "'pyspark==4.0.4' 'pyspark-client==4.0.4'"
-    assert row.fix.endswith(f"pip install {together if both else alone}")
+    assert row.fix.endswith(f"pip install {asked}")
 
 
 def test_spark_submit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -67,6 +67,15 @@ def test_a_worker_without_java_is_not_tried_again(
         task.execute({})
 
 
+def test_a_driver_that_lacks_a_package_is_not_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has not read its options, so it leaves no error file."""
+    task = ended_with(2, tmp_path, monkeypatch)
+    with pytest.raises(AirflowFailException, match="job maintain did not start.*evenkeel: error:"):
+        task.execute({})
+
+
 @pytest.mark.parametrize(("code", "own_java"), [(1, True), (137, False), (143, True)])
 def test_a_driver_that_was_killed_is_tried_again_whatever_java_the_worker_has(
     code: int, own_java: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support.docs.promql import file_text, fires, rules
+from tests.support.alerts.promql import file_text, fires, rules
 from tests.support.docs.readme import ROOT
 
 PAGE = ROOT / "docs" / "how-to" / "operate" / "alerts.md"

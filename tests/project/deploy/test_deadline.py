@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.project.test_operations import policy
-from tests.support.receivers import json_receiver
+from tests.support.alerts.promql import file_text
+from tests.support.alerts.receivers import json_receiver
+from tests.support.docs.reader import HOW_TO
 
 pytestmark = pytest.mark.airflow
 
@@ -30,7 +31,7 @@ SOON = 180
 
 
 def test_a_late_run_is_told_of(tmp_path: Path) -> None:
-    code = policy()
+    code = file_text(HOW_TO / "operate/alerts.md", "airflow/config/airflow_local_settings.py")
     assert code.count("timedelta(hours=2)") == 1
     config, dags = tmp_path / "home" / "config", tmp_path / "dags"
     config.mkdir(parents=True)

@@ -11,7 +11,7 @@ import pytest
 
 import evenkeel
 from evenkeel.spec.loading import load_spec
-from tests.support.docs.promql import fires, rules
+from tests.support.alerts.promql import fires, rules
 from tests.support.docs.reader import HOW_TO, NOT_TRIED, free_port
 from tests.support.docs.steps import blocks, expected, file_of, missing, not_run, run
 from tests.support.iceberg.catalogs import EXAMPLE, serving
