@@ -99,7 +99,7 @@ def considered_from(
     least : the imbalance that no function is below
     """
     by_chance = most_by_chance(profile, open_channels(channels))
-    return max(trigger, by_chance, least + MIN_GAIN)
+    return max(trigger, least - 1 + by_chance, least + MIN_GAIN)
 
 
 def open_channels(channels: Sequence[Channel]) -> int:

@@ -179,7 +179,9 @@ def _decided(
         return answer(True, "forced")
     if now <= policy.trigger:
         return answer(False, f"imbalance {now:.3f} is not over the trigger, {policy.trigger:g}")
-    if now <= most_by_chance(profile, open_channels(channels)):
+    # A key that is too heavy adds to what chance does, and no plan makes it lighter.
+    by_chance = least - 1 + most_by_chance(profile, open_channels(channels))
+    if least + MIN_GAIN < now <= by_chance:
         return answer(False, f"imbalance {now:.3f} is explained by chance")
     if now - reachable < MIN_GAIN:
         aim = policy.max_imbalance or 1.0

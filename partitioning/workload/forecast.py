@@ -39,6 +39,7 @@ ERROR_DECAY = 0.8
 #: Part of the load above which a single key makes a forecast uncertain.
 MAX_KEY_PART = 0.9
 #: Times the mean load of earlier windows above which the last window makes a forecast uncertain.
+#: One under a part of that mean, one over this, does so, too.
 JUMP = 10.0
 
 
@@ -51,7 +52,7 @@ class Forecast:
     sketch : the load expected, scaled to the total of the sketches that it was made from
     decay : weight of a window against the one after it
     best : the decay whose forecasts were off least; it tells chance from drift
-    gain : weight of the last window in the load expected, over 0 to 1
+    weights : float64 (W,), of each of `past` in the load expected; windows before it have the rest
     new : share of the load that is expected of keys that no sketch lists; it is spread over slots
     uncertain : why the forecast may be far off; empty: it is not known to be
     past : the windows with load that it was made from, oldest first
@@ -60,7 +61,7 @@ class Forecast:
     sketch: Sketch
     decay: float
     best: float
-    gain: float
+    weights: Floats
     new: float
     uncertain: str
     past: tuple[Sketch, ...]
@@ -111,7 +112,8 @@ class Forecast:
         It is a standard deviation. Let d be the best decay. The part d of the squared error of one
         step is chance of the window. The rest is drift, and chance of the mean before. It is
         averaged with the chance of independent rows, which is all that is known at first. The load
-        expected has as much of a window's chance as the last window weighs in it.
+        expected has as much of a window's chance as the last window weighs in it; and more, where
+        the windows that weigh most have fewer rows than others.
         """
         if function is None:
             return 0.0
@@ -123,11 +125,14 @@ class Forecast:
             off = sums_by(function.slots, fit_slots(error[:slots], own), len(fair))
             off += key_sums(function, self.sketch.heavy, error[slots:])
             squares.append(float(np.square(off[open_] / fair[open_]).mean()))
-        rows = max(sum(s.rows for s in self.past), 1) / max(len(self.past), 1)
-        independent = np.count_nonzero(open_) / rows
-        weights = ERROR_DECAY ** np.arange(len(squares))[::-1]
-        square = PRIOR * independent + self.best * float(np.dot(weights, squares))
-        return float(np.sqrt(self.gain * square / (PRIOR + weights.sum())))
+        rows = np.array([max(s.rows, 1) for s in self.past] or [1], dtype=np.float64)
+        independent = np.count_nonzero(open_) / rows.mean()
+        counts = ERROR_DECAY ** np.arange(len(squares))[::-1]
+        square = PRIOR * independent + self.best * float(np.dot(counts, squares))
+        square *= float(self.weights[-1]) / (PRIOR + counts.sum())
+        # So far each window has mean rows. In a mean's variance the squares of weights add up.
+        parts = np.square(self.weights) / np.square(self.weights).sum()
+        return float(np.sqrt(square * (parts @ (rows.mean() / rows))))
 
 
 def forecast(sketches: Sequence[Sketch], decay: Decay = "auto") -> Forecast:
@@ -169,7 +174,7 @@ def forecast(sketches: Sequence[Sketch], decay: Decay = "auto") -> Forecast:
     loaded = tuple(s for s in sketches if s.load.any())
     past = loaded[-REACH:]
     if not past:
-        return Forecast(whole, UNKNOWN, UNKNOWN, 1.0, 0.0, "no window has load", ())
+        return Forecast(whole, UNKNOWN, UNKNOWN, np.ones(1), 0.0, "no window has load", ())
     came, all_new = new_shares(past, whole.heavy)
     new = room_for(came)
     uncertain = _doubt(past, whole, came)
@@ -180,12 +185,14 @@ def forecast(sketches: Sequence[Sketch], decay: Decay = "auto") -> Forecast:
     means, weights, losses = _tried(past, whole.heavy, np.array(tried))
     best = _best(tried, losses)
     if decay is None:
-        gain = float(loaded[-1].load.sum() / sum(s.load.sum() for s in loaded))
-        return Forecast(whole, 1.0, best, gain, 0.0, uncertain, past)
+        totals = np.array([s.load.sum() for s in loaded])
+        parts = (totals / totals.sum())[-REACH:]
+        return Forecast(whole, 1.0, best, parts, 0.0, uncertain, past)
     chosen = best if isinstance(decay, str) else float(decay)
     at = tried.index(chosen)
     sketch = _expected(means[at], new, whole, past)
-    return Forecast(sketch, chosen, best, float(1 / weights[at]), new, uncertain, past)
+    parts = chosen ** np.arange(len(past), dtype=np.float64)[::-1]
+    return Forecast(sketch, chosen, best, parts / weights[at], new, uncertain, past)
 
 
 def _expected(mean: Floats, new: float, whole: Sketch, past: Sequence[Sketch]) -> Sketch:
@@ -247,6 +254,9 @@ def _doubt(past: Sequence[Sketch], whole: Sketch, came: Sequence[float]) -> str:
     if totals[-1] > JUMP * float(np.mean(totals[:-1])):
         times = totals[-1] / float(np.mean(totals[:-1]))
         return f"the last window has {times:,.0f} times the load of those before"
+    if totals[-1] * JUMP < float(np.mean(totals[:-1])):
+        part = totals[-1] / float(np.mean(totals[:-1]))
+        return f"the last window has {part:.1%} of the load of those before"
     largest = float(whole.heavy_load.max(initial=0.0)) / float(whole.load.sum())
     if largest > MAX_KEY_PART:
         return f"one key has {largest:.0%} of the load"

@@ -15,6 +15,7 @@ from partitioning.streams.zipf_stream import KEY, hashed_keys, zipf
 from partitioning.workload.forecast import Decay, forecast
 from partitioning.workload.metrics import channel_loads, imbalance
 from partitioning.workload.profile import Profile, Sketch, merge, profile_of_keys
+from tests.support.planning import pasts
 from tests.support.planning.pasts import SLOTS, N, profile_for, sketch, steady
 
 CHANNELS = numbered_channels(N)
@@ -130,6 +131,31 @@ def test_nothing_moves_for_chance(case):
     found = [decided(case, seed) for seed in range(20)]
     begun = [d for d in found if d.rebalance]
     assert len(begun) <= 3, [(d.imbalance, d.reason) for d in begun]
+
+
+@pytest.mark.parametrize("decay", ["auto", 0.5, 0.0, None])
+@pytest.mark.parametrize("rows", [[1_000] * 5 + [100_000], [100_000] * 5 + [1_000]])
+@pytest.mark.parametrize("skew", [0.5, 1.05])
+def test_nothing_moves_where_a_window_has_other_rows_than_those_before(
+    skew, rows, decay, monkeypatch
+):
+    """By 1.05 a key is over a fair share of ten channels: it is over the trigger in each window."""
+    monkeypatch.setattr(pasts, "SLOTS", 512)
+    truth, ten, begun = zipf(1000, skew), numbered_channels(10), 0
+    for seed in range(12):
+        random = np.random.default_rng(seed)
+        past, now = ([_drawn(random, truth, n) for n in sizes] for sizes in ([100_000] * 12, rows))
+        before = frontier(profile_for(forecast(past)), None, ten, max_imbalance=1.005)
+        ahead = forecast(now, decay)
+        profile = profile_for(ahead).listing(before.explicit_keys)
+        profile = replace(profile, chance=ahead.chance(before))
+        policy = Policy(1.02, aim_by_chance(profile), 28)
+        begun += decide(profile, before, ten, policy).rebalance
+    assert begun <= 2
+
+
+def _drawn(random, truth, rows: int) -> Sketch:
+    return sketch(random.poisson(rows * truth).astype(float), rows / 50)
 
 
 @pytest.mark.parametrize("decay", ["auto", 0.5, 0.0, None])

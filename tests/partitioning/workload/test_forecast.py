@@ -175,10 +175,12 @@ def test_what_makes_a_forecast_uncertain():
         assert forecast([none, past[0], none], decay).uncertain.startswith("one window with load")
         assert forecast([none], decay).uncertain == "no window has load"
         assert "times the load" in forecast([*past, large], decay).uncertain
+        few = forecast([large] * 3 + past[-1:], decay).uncertain
+        assert few.startswith("the last window has 1.") and few.endswith("of those before")
         for windows in (1, 50):  # more than the latest that a forecast looks at
             found = forecast(one_key * windows, decay)
             assert found.uncertain == "one key has 99% of the load"
-            assert decay is not None or found.gain == 1 / (4 * windows)
+            assert decay is not None or found.weights[-1] == 1 / (4 * windows)
         assert "keys that were not listed before" in forecast(new, decay).uncertain
 
 
