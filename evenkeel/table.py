@@ -18,6 +18,7 @@ from evenkeel.registry.consistent_read import (
     consistent_snapshot,
     constraint_names,
     iceberg_snapshot,
+    newest_version,
     table_properties,
 )
 from evenkeel.registry.epochs import Epoch, Registry
@@ -28,7 +29,7 @@ from evenkeel.registry.state_view import (
     table_sql,
 )
 from evenkeel.spec.loading import find_spec, load_spec
-from evenkeel.spec.parts import StateTable
+from evenkeel.spec.parts import CHANNEL, StateTable
 from evenkeel.spec.table_spec import TableSpec
 from partitioning.errors import InputError
 from partitioning.function.sql import OURS, epoch_name
@@ -62,31 +63,38 @@ class Table:
         Parameters
         ----------
         name : of the state table, in the spec
-        number : an epoch, at whose version the table is read; None: the newest rows, by the epoch
-            that is current now. Call this again after another epoch is published
+        number : an epoch, at whose version the table is read; None: the newest rows that there
+            are now. Call this again for newer ones
         spark : None: the active session
 
         Raises
         ------
         InputError : no such state table or epoch, no active session, or the epoch's version is
-            older than `keep` days
+            older than `keep` days, or than the adoption of the table
         """
         spark = _session(spark)
-        return spark.sql(self.state_sql(name, number, spark))
+        return spark.sql(self._state_sql(name, number, spark, fixed=True))
 
     def state_sql(
         self, name: str, number: int | None = None, spark: SparkSession | None = None
     ) -> str:
-        """Return the SQL that `state` runs, for a view. It holds until another epoch is published.
+        """Return SQL of the newest rows, for a view. It holds until another epoch is published.
 
         If the table's constraint is not that of the epoch alone, the rows of all its keys are
         merged. A migration may give new owners of a key their copies, and a registry may be older
         than the table. Then the epoch's function does not know which keys have several rows.
+
+        Parameters
+        ----------
+        name, number, spark : as for `state`, which reads one version: that of its call
         """
+        return self._state_sql(name, number, _session(spark), fixed=False)
+
+    def _state_sql(self, name: str, number: int | None, spark: SparkSession, fixed: bool) -> str:
         if name not in self.spec.state:
             known = ", ".join(self.spec.state)
             raise InputError(f"there is no state table {name!r}", "state", f"Known: {known}")
-        spark, epoch, part = _session(spark), self.epoch(number), self.spec.state[name]
+        epoch, part = self.epoch(number), self.spec.state[name]
         source = table_sql(part)
         if number is not None:
             if (at := epoch.tables.get(name)) is None:
@@ -96,9 +104,16 @@ class Table:
                     "Read one of these, or the newest rows",
                 )
             source += f" VERSION AS OF {at.version}"
-        properties = {} if part.plain or self.spec.iceberg else table_properties(spark, part.path)
+        made = not (part.plain or self.spec.iceberg)
+        # Spark reads at the first action. By then another epoch may place the rows.
+        fixed = fixed and made and number is None
+        first = newest_version(spark, part.path) if fixed else None
+        properties = table_properties(spark, part.path) if made else {}
+        every = made and number is None and self._may_be_newer(properties, part, epoch)
+        if fixed:
+            last = newest_version(spark, part.path)
+            source, every = f"{source} VERSION AS OF {last}", every or first != last
         check_merges(name, part, properties)
-        every = number is None and self._may_be_newer(properties, part, epoch)
         with self._readable(name, number):
             types = kinds(spark.sql(f"SELECT * FROM {source} LIMIT 0").schema)
         if number is not None and (later := [c for c in part.columns if c not in types]):
@@ -106,6 +121,12 @@ class Table:
                 f"epoch {number} has no column {later[0]!r}: it came, or got its name, later",
                 f"{name} ({part.path})",
                 f"Read {source} as it was",
+            )
+        if number is not None and part.plain and CHANNEL not in types:
+            raise InputError(
+                f"epoch {number} is of before the table was adopted: no row had a channel",
+                f"{name} ({part.path})",
+                f"Read {source} as it was, or the newest rows",
             )
         return one_row_a_key(source, types, part, epoch.function, every)
 
@@ -129,9 +150,6 @@ class Table:
 
     def _may_be_newer(self, properties: Mapping[str, str], part: StateTable, epoch: Epoch) -> bool:
         """Return whether the newest rows may be placed by another epoch than the current one."""
-        if part.plain or self.spec.iceberg:
-            # Its rows are read as they are.
-            return False
         if part.copied and self.spec.split is not None:
             # Copies are written before their epoch is published, and a view cannot see them come.
             return True

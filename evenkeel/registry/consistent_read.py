@@ -170,7 +170,7 @@ def newest_under(epoch: int, existing: Iterable[str], changes: Iterable[Change])
 def _version(spark: SparkSession, path: str, epoch: int) -> int:
     """Find `newest_under` for a Delta table."""
     for _ in range(_LOOKS):
-        before = _changes(spark, path, 1)[0].version
+        before = newest_version(spark, path)
         existing = constraint_names(table_properties(spark, path))
         limit = _COMMITS_AT_FIRST
         while True:
@@ -188,6 +188,11 @@ def _version(spark: SparkSession, path: str, epoch: int) -> int:
     raise FenceError(
         f"its constraints changed at each of {_LOOKS} looks", path, "Read it again later"
     )
+
+
+def newest_version(spark: SparkSession, path: str) -> int:
+    """Return the newest version of a Delta table."""
+    return _changes(spark, path, 1)[0].version
 
 
 def table_properties(spark: SparkSession, path: str) -> dict[str, str]:

@@ -66,9 +66,9 @@ OF_GIVEN = {
     "added windows at once, or a table was brought back to an older version.",
     r"windows are applied": "Each window is added once, in order. This one comes again, or too "
     "early.",
-    r"belongs to table|(holds state|is (a table|adopted as a table)) of|has the constraint \{ours\}"
-    r"|holds a Delta table": "Two specs name one folder, a spec was copied, or another system "
-    "made the table.",
+    r"belongs to table|holds state of|is (a table|(adopted|\{how\}) as a table) of"
+    r"|holds a Delta table|has the constraint \{ours\}": "Two specs name one folder, a spec was "
+    "copied, or another system made the table.",
     r"cannot (add|drop|rename|\{change\}) column|cannot rename": "The change collides with a "
     "column, a CHECK, or something else that the table has.",
     r"changes the type|does not do for column|column \{column\} is \{kind": "The SQL of the "

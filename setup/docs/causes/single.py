@@ -22,6 +22,8 @@ OF_SINGLE = {
     "while this rolled back.",
     r"expected column .* by which keys are split": "The column of `split.by` was renamed or "
     "dropped in the input.",
+    r"epoch \{number\} is of before the table": "The first epoch of a team's table is published "
+    "before its rows get their columns.",
     r"two of them name one column": "Two options --rename have one old name or one new name.",
     r"\{said\}, and none before": "Times were read in another unit or zone, or a clock upstream "
     "is wrong.",

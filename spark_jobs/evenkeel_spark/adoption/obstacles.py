@@ -14,7 +14,11 @@ from evenkeel_spark.adoption.before import find_before
 from evenkeel_spark.tables.comparable import incomparable
 from evenkeel_spark.tables.delta import commits, constraints, filesystem, state
 from evenkeel_spark.tables.membership import table_in_errors
-from evenkeel_spark.tables.table_properties import REGISTRY_PROPERTY, TABLE_PROPERTY
+from evenkeel_spark.tables.table_properties import (
+    ADOPTING_PROPERTY,
+    REGISTRY_PROPERTY,
+    TABLE_PROPERTY,
+)
 from partitioning.errors import EvenkeelError, InputError
 from partitioning.function.hashing import KeyColumn
 
@@ -74,12 +78,22 @@ def check_spec_columns(
             )
 
 
-def owner_problems(found: Mapping[str, str], where: str) -> Iterator[EvenkeelError]:
-    """Yield an error if a table of those properties is adopted already."""
-    owner = found.get(TABLE_PROPERTY)
-    if owner is not None:
+def owner_problems(
+    found: Mapping[str, str], where: str, ours: tuple[str, str] | None = None
+) -> Iterator[EvenkeelError]:
+    """Yield an error if a table of those properties is adopted already, or about to be.
+
+    Parameters
+    ----------
+    ours : name and registry of the spec whose own table does no harm
+    """
+    owner, how = found.get(TABLE_PROPERTY), "adopted"
+    if owner is None:
+        owner, how = found.get(ADOPTING_PROPERTY), "being adopted"
+    registry = found.get(REGISTRY_PROPERTY)
+    if owner is not None and (owner, registry) != ours:
         yield InputError(
-            f"is adopted as a table of {owner!r} with registry {found.get(REGISTRY_PROPERTY)}",
+            f"is {how} as a table of {owner!r} with registry {registry}",
             where,
             "Release it there first (`evenkeel release`), or correct the spec. If that registry is "
             "lost, bring it back, or `evenkeel release --registry-lost`",

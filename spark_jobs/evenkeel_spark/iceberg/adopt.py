@@ -19,6 +19,7 @@ from evenkeel.spec.parts import CHANNEL, SLOT
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel.table import Table
 from evenkeel_spark.adoption.adopt import function_to_adopt_by, made_from_columns
+from evenkeel_spark.adoption.obstacles import owner_problems
 from evenkeel_spark.adoption.row_tasks import by_slot_range, tasks_of
 from evenkeel_spark.iceberg.placing import name_column, place, slot_name
 from evenkeel_spark.iceberg.survey import IcebergSurvey, must_rewrite, survey_table
@@ -27,11 +28,13 @@ from evenkeel_spark.runtime.crash_point import crash_point
 from evenkeel_spark.tables.declared_columns import ROWS_PROPERTY
 from evenkeel_spark.tables.iceberg.checks import check_registry, iceberg_table
 from evenkeel_spark.tables.iceberg.schema_commit import add_columns
-from evenkeel_spark.tables.iceberg.table import BRANCHES, IcebergTable
+from evenkeel_spark.tables.iceberg.table import BRANCHES, MAIN, IcebergTable
 from evenkeel_spark.tables.membership import table_in_errors
 from evenkeel_spark.tables.parallelism import cores
 from evenkeel_spark.tables.table_properties import (
+    ADOPTING_PROPERTY,
     BEFORE_PROPERTY,
+    REGISTRY_PROPERTY,
     SLOTS_PROPERTY,
     TABLE_PROPERTY,
     owner_properties,
@@ -127,16 +130,18 @@ def _take(
 ) -> None:
     """Adopt one table. Each step looks whether it is done."""
     spec, name = table.spec, survey.name
-    one.refresh()
-    found = one.properties()
-    if TABLE_PROPERTY in found:
-        # Another attempt has adopted it.
+    where = table_in_errors(spec, name)
+    if _done(table, one, where):
         return
+    survey = _as_now(table, survey, one, function)
+    found = one.properties()
     noted = json.loads(found.get(BEFORE_PROPERTY, "{}")).get("properties", {})
     before = {n: found.get(n) for n in UPDATES_WELL} | noted
-    if BEFORE_PROPERTY not in found or before != noted:
-        # A release has taken what it noted, and leaves the property where columns stay.
-        one.set_properties({BEFORE_PROPERTY: json.dumps({"properties": before})})
+    # A release has taken what it noted, and leaves BEFORE_PROPERTY where columns stay.
+    begun = {ADOPTING_PROPERTY: spec.table, REGISTRY_PROPERTY: table.registry.url}
+    begun[BEFORE_PROPERTY] = json.dumps({"properties": before})
+    if before != noted or any(found.get(n) != value for n, value in begun.items()):
+        one.set_properties(begun)
     crash_point("noted")
     # A release may have left the channel alone.
     rewrites = must_rewrite(one, function, survey.rows)
@@ -151,18 +156,49 @@ def _take(
     crash_point("partitioned")
     # After a broken-off adoption, only late rows may be left.
     if rewrites:
-        _rewrite(one, survey, function, table_in_errors(spec, name))
+        _rewrite(table, survey, one, function)
     # A writer that had begun before the columns were added may end only now.
-    place(one, table_in_errors(spec, name), function, _meta(function))
+    place(one, where, function, _meta(function))
     # A job that was killed may have left some.
     one.drop_branches(ADOPTING)
     crash_point("rewritten")
+    if _done(table, one, where):
+        return
     one.set_properties(
         {
             **owner_properties(table, function.row_slots),
             ROWS_PROPERTY: str(spec.state[name].rows),
         }
     )
+    # Two that had begun at once: the last one to say so has it.
+    _done(table, one, where)
+
+
+def _done(table: Table, one: IcebergTable, where: str) -> bool:
+    """Return whether another attempt of this spec has adopted a table.
+
+    Raises
+    ------
+    InputError : another spec or registry has, or is about to
+    """
+    one.refresh()
+    found = one.properties()
+    for problem in owner_problems(found, where, (table.spec.table, table.registry.url)):
+        raise problem
+    return TABLE_PROPERTY in found
+
+
+def _as_now(
+    table: Table, survey: IcebergSurvey, one: IcebergTable, function: PartitioningFunction
+) -> IcebergSurvey:
+    """Look again if somebody has written since: the tables before this one may take hours."""
+    if one.refs().get(MAIN) == survey.head:
+        return survey
+    say(f"{survey.name}: somebody wrote meanwhile; looking again")
+    survey = survey_table(table.spec, survey.name, one, function)
+    if survey.problems:
+        raise survey.problems[0]
+    return survey
 
 
 def _meta(function: PartitioningFunction) -> dict[str, object]:
@@ -170,20 +206,19 @@ def _meta(function: PartitioningFunction) -> dict[str, object]:
 
 
 def _rewrite(
-    table: IcebergTable, survey: IcebergSurvey, function: PartitioningFunction, where: str
+    table: Table, survey: IcebergSurvey, one: IcebergTable, function: PartitioningFunction
 ) -> None:
     """Write all rows again on a branch, each where the function puts it, and let main follow."""
+    where = table_in_errors(table.spec, survey.name)
     for _ in range(REWRITES):
-        table.refresh()
-        if TABLE_PROPERTY in table.properties():
-            # Another attempt has adopted it.
+        if _done(table, one, where):
             return
-        base = table.head()
+        survey = _as_now(table, survey, one, function)
+        base = one.head()
         say(f"{survey.name}: rewriting {survey.rows:,} rows")
-        write = partial(_write, table.name, survey, function)
-        if write_by_branch(table, base, ADOPTING, _meta(function), write):
+        write = partial(_write, one.name, survey, function)
+        if write_by_branch(one, base, ADOPTING, _meta(function), write):
             return
-        say(f"{survey.name}: somebody wrote meanwhile")
     raise FenceError(
         f"others wrote during each of {REWRITES} rewrites",
         where,

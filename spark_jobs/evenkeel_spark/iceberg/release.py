@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from pyspark.sql import SparkSession
 
+from evenkeel.registry.epochs import Registry
 from evenkeel.registry.files.records import ReleaseRecord
 from evenkeel.spec.parts import CHANNEL, SLOT
 from evenkeel.spec.table_spec import TableSpec
@@ -21,11 +23,12 @@ from evenkeel_spark.tables.iceberg.table import IcebergTable
 from evenkeel_spark.tables.membership import table_in_errors
 from evenkeel_spark.tables.moving import check_no_run_moves
 from evenkeel_spark.tables.table_properties import (
+    ADOPTING_PROPERTY,
     BEFORE_PROPERTY,
     REGISTRY_PROPERTY,
     TABLE_PROPERTY,
 )
-from partitioning.errors import InputError
+from partitioning.errors import InputError, UnderWayError
 from partitioning.function.sql import quoted
 
 
@@ -62,7 +65,7 @@ def release(
     found = {name: iceberg_table(spark, spec, name) for name in spec.state}
     for name, one in found.items():
         properties = one.properties()
-        owner = properties.get(TABLE_PROPERTY)
+        owner = properties.get(TABLE_PROPERTY, properties.get(ADOPTING_PROPERTY))
         if owner == spec.table:
             check_not_kept(table, name, properties.get(REGISTRY_PROPERTY), registry_lost)
             if not registry_lost:
@@ -74,6 +77,8 @@ def release(
     ours = [name for name, one in found.items() if _has_ours(one, drop_columns)]
     for name in ours if drop_columns else ():
         _check_droppable(spec, name, found[name])
+    if not dry_run:
+        _disown(spec, registry, [found[name] for name in ours])
     for name in ours:
         what = "would be released" if dry_run else "releasing"
         say(f"{name}: {what}{', without slot and channel' if drop_columns else ''}")
@@ -121,13 +126,30 @@ def _files_need_channel(table: IcebergTable) -> bool:
     return CHANNEL in fields and len(fields) > 1
 
 
+def _disown(spec: TableSpec, registry: Registry, tables: Sequence[IcebergTable]) -> None:
+    """Take away whose the tables are: from here on every job refuses them.
+
+    Raises
+    ------
+    UnderWayError : a run has begun to move rows meanwhile, and needs the tables; they stay as they
+        were
+    """
+    owned = [t for t in tables if t.properties().get(TABLE_PROPERTY) == spec.table]
+    for table in owned:
+        table.alter(f"UNSET TBLPROPERTIES ('{TABLE_PROPERTY}')")
+        crash_point("unowned")
+    try:
+        # It writes down that it moves rows, then looks whose the tables are.
+        check_no_run_moves(spec, registry)
+    except UnderWayError:
+        for table in owned:
+            table.set_properties({TABLE_PROPERTY: spec.table})
+        raise
+
+
 def _release(name: str, table: IcebergTable, drop_columns: bool) -> None:
     """Release one table. Each step looks whether it is done."""
     properties = table.properties()
-    if TABLE_PROPERTY in properties:
-        # From here on every job refuses it.
-        table.alter(f"UNSET TBLPROPERTIES ('{TABLE_PROPERTY}')")
-    crash_point("unowned")
     table.drop_branches()
     # Without that property the columns are the team's own.
     columns = our_columns(table.schema())

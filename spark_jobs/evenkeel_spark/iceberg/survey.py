@@ -30,7 +30,7 @@ from evenkeel_spark.tables.iceberg.commits import commits_back
 from evenkeel_spark.tables.iceberg.table import MAIN, SLOT_NAME, IcebergTable
 from evenkeel_spark.tables.membership import table_in_errors
 from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
-from evenkeel_spark.tables.table_properties import BEFORE_PROPERTY
+from evenkeel_spark.tables.table_properties import BEFORE_PROPERTY, TABLE_PROPERTY
 from partitioning.errors import EvenkeelError, InputError
 from partitioning.function.function import PartitioningFunction
 
@@ -51,6 +51,7 @@ class IcebergSurvey:
 
     Parameters
     ----------
+    head : the snapshot of main that was looked at; None: there is none
     rows, size, files : of main; size in bytes
     keys : distinct keys; None: not counted, as a key may have many rows
     channels : rows by channel, as the function places them
@@ -59,6 +60,7 @@ class IcebergSurvey:
     """
 
     name: str
+    head: int | None
     rows: int
     keys: int | None
     channels: Mapping[int, int]
@@ -101,7 +103,8 @@ def survey_table(
 ) -> IcebergSurvey:
     """Look at one table that is not adopted, and change nothing."""
     check_spec_columns(kinds_of(table.schema()), function.key, (), table_in_errors(spec, name))
-    problems = list(_problems(spec, name, table))
+    table.refresh()
+    head, problems = table.refs().get(MAIN), list(_problems(spec, name, table))
     total = table.files().agg(F.sum("size"), F.count(F.lit(1))).collect()[0]
     say(f"{name}: reading {total[0] or 0:,} bytes in {total[1]:,} files")
     rows, nulls, keys, channels = count_rows(table.rows(), spec, spec.state[name], function)
@@ -110,7 +113,8 @@ def survey_table(
     rewrites = must_rewrite(table, function, rows)
     if rewrites and (folder := _folder(table)) is not None:
         problems += space_problems(table.spark, folder, size, where)
-    return IcebergSurvey(name, rows, keys, channels, size, total[1], rewrites, tuple(problems))
+    found = tuple(problems)
+    return IcebergSurvey(name, head, rows, keys, channels, size, total[1], rewrites, found)
 
 
 def must_rewrite(table: IcebergTable, function: PartitioningFunction, rows: int) -> bool:
@@ -134,7 +138,9 @@ def _problems(spec: TableSpec, name: str, table: IcebergTable) -> Iterator[Evenk
     kinds = kinds_of(schema)
     if MAIN not in table.refs():
         yield InputError("has no snapshot yet", where, "Write its first rows")
-    yield from owner_problems(found, where)
+    # One that is adopted, and lacks what an adoption notes first, is nobody's to go on with.
+    ours = None if TABLE_PROPERTY in found else (spec.table, spec.registry)
+    yield from owner_problems(found, where, ours)
     if int(found.get(_VERSION, 2)) < _LEAST:
         yield InputError(
             f"is of format {found.get(_VERSION)}, which has no deletion vectors: a move would "

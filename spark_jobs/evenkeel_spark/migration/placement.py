@@ -197,9 +197,9 @@ class Placement:
             self._existing(REPAIRING)
             if found := self.spark.sql(left).count():
                 with exact(self.where, BY_HAND), self._commit(version) as own:
-                    if statement.startswith("MERGE"):
-                        check_nothing_lost(self.spark, self.spec, self.name)
-                    run_move(own, statement, self.path, self.where)
+                    check = partial(check_nothing_lost, self.spark, self.spec, self.name)
+                    looks = (check,) if statement.startswith("MERGE") else ()
+                    run_move(own, statement, self.path, self.where, *looks)
                 say(f"{self.name}: {found:,} rows placed")
             return found
 

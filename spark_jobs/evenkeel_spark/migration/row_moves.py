@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
@@ -85,23 +87,36 @@ def slot_ranges(slots: np.ndarray, most: int = RANGES) -> list[tuple[int, int]]:
     return list(zip(first.tolist(), last.tolist(), strict=True))
 
 
-def run_move(own: SparkSession, statement: str, path: str, where: str) -> Row | None:
-    """Run a statement that moves rows, and return its result; an UPDATE is to keep all columns.
+def run_move(
+    own: SparkSession,
+    statement: str,
+    path: str,
+    where: str,
+    check: Callable[[], None] = lambda: None,
+) -> Row | None:
+    """Run a statement that moves rows, and return its result; it is to keep all columns.
 
     Delta resolves the columns of an UPDATE, then begins its transaction. An append with mergeSchema
     may add a column or a field between the two: the UPDATE writes its rows without it. For a MERGE
-    Delta looks itself.
+    Delta looks itself. But one that merges partial rows names the columns which it writes, and one
+    may come after `check` has looked at them.
+
+    Parameters
+    ----------
+    check : the last look at the columns before the statement
 
     Raises
     ------
     DamagedError : names the columns, and the version that has their values
     """
     version, known = state.table_version(own, path), kinds(state.schema(own, path))
+    check()
     row = own.sql(statement).first()
     if kinds(state.schema(own, path)) == known:
         return row
     made = commits.history_since(own, path, version)
-    if not (ours := [c.version for c in made if c.meta and c.operation == "UPDATE"]):
+    ours = [c.version for c in made if c.meta and c.operation in commits.MOVE_OPERATIONS]
+    if not ours:
         return row
     before, after = (state.read_version(own, path, v) for v in (ours[-1] - 1, ours[-1]))
     came = [name for name, kind in kinds(after.schema).items() if known.get(name) != kind]

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 
 from evenkeel_spark.events.aggregate import exact
@@ -183,9 +184,9 @@ class TableMigration(TableLock):
                 commits.our_commit(self.spark, app, version, meta) as own,
             ):
                 # The last thing before the MERGE, which names the columns: to weigh takes long.
-                if merges:
-                    check_nothing_lost(self.spark, spec, self.name)
-                row = run_move(own, statement, self.path, self.where)
+                check = partial(check_nothing_lost, self.spark, spec, self.name)
+                looks = (check,) if merges else ()
+                row = run_move(own, statement, self.path, self.where, *looks)
         except SPARK_ERRORS as error:
             if REFUSED not in str(error):
                 raise

@@ -11,6 +11,8 @@ from evenkeel_spark.tables.declared_columns import declared
 
 #: Table property with the name of the spec.
 TABLE_PROPERTY = "evenkeel.table"
+#: Property of an Iceberg table whose adoption has begun: the name of the spec.
+ADOPTING_PROPERTY = "evenkeel.adopting"
 #: Table property with the registry at the time when the table was made. It may have moved since.
 REGISTRY_PROPERTY = "evenkeel.registry"
 #: Table property with the number of slots that rows know, which never changes.

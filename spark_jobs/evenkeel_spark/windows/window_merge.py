@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
@@ -11,6 +13,7 @@ from evenkeel.registry.state_view import joined
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.events.aggregate import exact, merged_sql, of_table
 from evenkeel_spark.events.reader import col
+from evenkeel_spark.migration.row_moves import run_move
 from evenkeel_spark.migration.split_state import MAX_LISTED_KEYS, PartialMerge, check_nothing_lost
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.column_inputs import check_unchanged_columns
@@ -138,6 +141,7 @@ def gather(spark: SparkSession, spec: TableSpec, name: str, function: Partitioni
     Raises
     ------
     InputError : a column has no merge, so its values would be lost
+    DamagedError : such a column has come since this looked
     FenceError : the table has another epoch's constraint by now, or a migration is under way
     """
     path = spec.state[name].path
@@ -152,8 +156,8 @@ def gather(spark: SparkSession, spec: TableSpec, name: str, function: Partitioni
         exact(f"{name} ({path})"),
         commits.our_commit(spark, commits.app_id(spec.table), version, {"step": "gather"}) as own,
     ):
-        check_nothing_lost(spark, spec, name)
-        done = own.sql(PartialMerge(spec, name, function, shared).merge()).first()
+        merge, where = PartialMerge(spec, name, function, shared).merge(), f"{name} ({path})"
+        done = run_move(own, merge, path, where, partial(check_nothing_lost, spark, spec, name))
     if done is not None:
         say(f"{name}: several rows of a key became one, of {len(keys):,} keys or more")
 

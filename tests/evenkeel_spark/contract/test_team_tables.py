@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from evenkeel_spark.jobs import adopt, apply_window, maintain, migrate, repair, roll_back
 from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
 from partitioning.errors import InputError
+from tests.support.placed import crashing_at, meanwhile
 from tests.support.worlds.both_formats import Tables, team_of
 
 pytestmark = pytest.mark.spark
@@ -32,6 +33,8 @@ class TeamTables:
         for _ in range(2):
             assert tables.job(adopt) == 0
             assert tables.content() == before and not tables.misplaced()
+        with pytest.raises(InputError, match="epoch 0 is of before the table was adopted"):
+            tables.world.table.state("orders", 0, tables.spark)
         tables.move("r1", tables.plan("r1"))
         assert tables.content() == before and not tables.misplaced()
         assert tables.job(repair) == 0 and tables.job(maintain) == 0
@@ -81,6 +84,31 @@ class TeamTables:
         assert tables.job(adopt) == InputError.exit_code
         assert tables.job(adopt, "--release") == InputError.exit_code
         assert tables.heads() == heads and not tables.world.table.registry.numbers()
+
+    def test_one_that_was_broken_off_is_of_its_registry(
+        self, tables: Tables, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        before, own = tables.content(), tables.world.table.spec.registry
+        for point in ("noted", "rewritten") if self.iceberg else ("adopted",):
+            with crashing_at(point, monkeypatch):
+                tables.job(adopt)
+            heads = tables.heads()
+            tables.world.respec(registry="another")
+            assert tables.job(adopt) == InputError.exit_code
+            assert tables.job(adopt, "--release") == InputError.exit_code
+            assert tables.heads() == heads and not tables.world.table.registry.numbers()
+            tables.world.respec(registry=own)
+        assert tables.job(adopt) == 0
+        assert tables.content() == before and not tables.misplaced()
+
+    def test_what_comes_before_its_turn_is_looked_at(
+        self, tables: Tables, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Of two tables the second has one row a key, until the first is adopted."""
+        twice = tables.stored("profiles").limit(1)
+        done = "rewritten" if self.iceberg else "adopted"
+        with meanwhile(done, lambda: tables.append("profiles", twice), monkeypatch):
+            assert tables.job(adopt) == InputError.exit_code
 
     def test_no_window_is_folded_into_it(self, tables: Tables) -> None:
         assert tables.job(adopt) == 0

@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-import time
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
 import pytest
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
-from evenkeel_spark.iceberg import adopt as adoption
 from partitioning.errors import FenceError
 from tests.support.iceberg.stages import (
     NAMES,
@@ -230,49 +222,3 @@ def test_a_rollback_after_the_epoch_is_published_changes_nothing(stages: Stages)
     case = stages.anew()
     assert case.heads() == known
     case.check(before, 1)
-
-
-# Adoptions
-
-
-def test_an_adoption_that_another_has_overtaken_takes_away_no_row(
-    stages: Stages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It writes to a branch that the other one has dropped, so Iceberg makes the branch again."""
-    case = stages.go("team")
-    writing, go_on = tmp_path / "writing", tmp_path / "go on"
-    spread, first = adoption.by_slot_range, [True]
-
-    @F.udf("boolean")
-    def wait(_: int) -> bool:
-        writing.touch()
-        while not go_on.exists():
-            time.sleep(0.1)
-        return True
-
-    def slowly_once(rows: DataFrame, tasks: npt.NDArray[np.int32], slots: int) -> DataFrame:
-        if not first:
-            return spread(rows, tasks, slots)
-        first.clear()
-        # One task waits, so that the other adoption has a core.
-        return spread(rows, tasks, slots).coalesce(1).where(wait.asNondeterministic()("slot"))
-
-    monkeypatch.setattr(adoption, "by_slot_range", slowly_once)
-    with ThreadPoolExecutor(1) as pool:
-        late = pool.submit(adoption.adopt, case.spark, case.world.table)
-        try:
-            until = time.monotonic() + 240
-            while not writing.exists():
-                assert not late.done() and time.monotonic() < until
-                time.sleep(0.1)
-            other = stages.anew()
-            adoption.adopt(other.spark, other.world.table)
-            more = other.table("orders").rows().limit(5).toPandas()
-            named = other.spark.createDataFrame(more).withColumnRenamed("slot", "slot_0")
-            named.writeTo("lake.db.orders").append()
-            before = stages.anew().rows()
-        finally:
-            go_on.touch()
-        # It ends well, too.
-        late.result()
-    stages.anew().check(before, 0)

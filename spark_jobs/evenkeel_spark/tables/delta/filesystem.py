@@ -113,7 +113,7 @@ def free_bytes(spark: SparkSession, path: str) -> int | None:
         free = int(files.getStatus(where).getRemaining())
     except JAVA_ERRORS:
         return None
-    return free if 0 < free < 1 << 60 else None
+    return free if free < 1 << 60 else None
 
 
 @dataclass(frozen=True)

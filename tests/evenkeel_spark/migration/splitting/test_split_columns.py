@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import lit
 
 from evenkeel.registry.state_view import COLUMNS_PROPERTY
 from evenkeel.spec.loading import load_spec
 from evenkeel.table import Table
+from evenkeel_spark.migration import table_migration
 from evenkeel_spark.migration.migrate import migrate
 from evenkeel_spark.migration.roll_back import roll_back
+from evenkeel_spark.migration.row_moves import run_move
 from evenkeel_spark.migration.split_state import WRITTEN, PartialMerge
 from evenkeel_spark.migration.table_migration import TableMigration
 from evenkeel_spark.migration.throttle import Throttle
 from evenkeel_spark.migration.verify import verify
 from evenkeel_spark.plans.approved_plan import Migration
 from evenkeel_spark.tables.delta import commits, state
-from partitioning.errors import GateError, InputError
+from evenkeel_spark.windows import window_merge
+from partitioning.errors import DamagedError, GateError, InputError
 from partitioning.function.hashing import KeyColumn, key_hash
 from tests.support.placed import (
     HEAVY,
@@ -43,6 +51,8 @@ from tests.support.worlds.split_state import (
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
+Look = Callable[[], None]
+
 
 def test_a_column_without_a_merge_is_refused_before_anything_moves(
     spark: SparkSession, home: Placed
@@ -63,6 +73,47 @@ def broken_off(
     with crashing_at("unsealed", monkeypatch):
         migrate(spark, migration)
     return migration
+
+
+@pytest.mark.parametrize("step", ["migrate", "window"])
+def test_values_that_a_merge_did_not_know_are_told(
+    spark: SparkSession, home: Placed, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """They come with a row, between the last look at the columns and the MERGE of partial rows."""
+    spec, function = home.table.spec, home.table.epoch().function
+    rows = spark.read.format("delta").load(home.path()).where(f"key = '{HEAVY}'").limit(1)
+
+    def with_note() -> None:
+        wider = rows.withColumn("note", lit("kept")).write.format("delta").mode("append")
+        wider.option("mergeSchema", True).save(home.path())
+
+    def interrupted(own: SparkSession, statement: str, path: str, where: str, *looks: Look) -> Any:
+        def look() -> None:
+            looks[0]()
+            with_note()
+
+        late = (look,) if statement.startswith("MERGE") else looks
+        return run_move(own, statement, path, where, *late)
+
+    if step == "window":
+        rows.write.format("delta").mode("append").save(home.path())
+        monkeypatch.setattr(window_merge, "run_move", interrupted)
+        told = partial(window_merge.gather, spark, spec, "visits", function)
+    else:
+        migration = planned(spark, home, "whole", whole(function, 2))
+        monkeypatch.setattr(table_migration, "run_move", interrupted)
+        told = partial(migrate, spark, migration)
+    with pytest.raises(DamagedError, match="column 'note' came in as version .* lost") as found:
+        told()
+    version = int(re.findall(r"AS OF (\d+)", str(found.value))[0])
+    kept = [
+        read.where("note = 'kept'").count()
+        for read in (
+            state.read_version(spark, home.path(), version),
+            state.read_newest(spark, home.path())[0],
+        )
+    ]
+    assert kept == [1, 0]
 
 
 def test_columns_of_a_key_have_any_name(spark: SparkSession, home: Placed, tmp_path: Path) -> None:
