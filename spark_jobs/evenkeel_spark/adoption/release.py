@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from evenkeel.registry.epochs import Registry
 from evenkeel.registry.files.records import ReleaseRecord
@@ -73,6 +73,11 @@ def release(
     if found and not registry_lost:
         # It may move rows of tables that this spec does not name, and needs all of them to end.
         check_no_run_moves(spec, table.registry)
+    for name in found if drop_columns else ():
+        # All tables, before the first is rewritten.
+        rows, _ = state.read_newest(spark, spec.state[name].path)
+        if CHANNEL in rows.columns:
+            _partitions(spark, spec, name, rows.drop(SLOT, CHANNEL))
     for name in found:
         what = "its constraint, properties" + (", slot and channel" if drop_columns else "")
         say(f"{name}: {'would lose' if dry_run else 'loses'} {what}")
@@ -221,11 +226,27 @@ def _mark(spark: SparkSession, table: Table) -> None:
     table.registry.files.released.write(ReleaseRecord(time=now))
 
 
+def _partitions(spark: SparkSession, spec: TableSpec, name: str, rows: DataFrame) -> list[str]:
+    """Return the partitions that a table had before, which its rows must still fit.
+
+    Raises
+    ------
+    InputError : one of these columns is gone, or its values cannot name a folder
+    """
+    path, where = spec.state[name].path, f"{name} ({spec.state[name].path})"
+    before = find_before(state.properties(spark, path)) or Before((), {})
+    partitions = before.columns(state.names_in_files(spark, path), where)
+    new = [c for c in partitions if c not in state.partition_columns(spark, path)]
+    for problem in partition_problems(rows, new, where):
+        raise problem
+    return partitions
+
+
 def _release(
     spark: SparkSession, table: Table, name: str, drop_columns: bool, registry_lost: bool
 ) -> None:
     """Release one table in one commit, which fails if somebody has changed what was looked at."""
-    path = table.spec.state[name].path
+    spec, path = table.spec, table.spec.state[name].path
     version = state.table_version(spark, path)
     # Look again: what comes after this version makes the commit fail.
     if not _may_release(spark, table, name, drop_columns, registry_lost):
@@ -243,12 +264,9 @@ def _release(
     with commits.our_commit(spark, None, None, {"step": "release"}) as own:
         rows = None
         if drop_columns and CHANNEL in _names(spark, path):
-            partitions = before.columns(state.names_in_files(spark, path), f"{name} ({path})")
-            layout = replace(layout, dropped=(SLOT, CHANNEL), partitions=partitions)
             rows = state.read_version(own, path, version).drop(SLOT, CHANNEL)
-            new = [c for c in partitions if c not in state.partition_columns(spark, path)]
-            for problem in partition_problems(rows, new, f"{name} ({path})"):
-                raise problem
+            partitions = _partitions(spark, spec, name, rows)
+            layout = replace(layout, dropped=(SLOT, CHANNEL), partitions=partitions)
         try:
             with exact(f"{name} ({path})"):
                 change(own, path, version, layout, rows)

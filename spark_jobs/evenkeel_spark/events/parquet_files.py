@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from functools import partial
@@ -9,6 +10,7 @@ from urllib.parse import unquote
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.events.read_errors import reading
@@ -36,7 +38,8 @@ def check_file_columns(events: DataFrame, spec: TableSpec) -> None:
     """Refuse a Parquet file that lacks a column which is read: Spark would give nulls for it.
 
     A column that was renamed at its source would be merged as nulls, and its window would count as
-    added. Files without any of these events do not matter: a column may have come later.
+    added. The same holds for a field of a struct. Files without any of these events do not matter:
+    a column may have come later.
 
     Parameters
     ----------
@@ -56,11 +59,23 @@ def check_file_columns(events: DataFrame, spec: TableSpec) -> None:
     for file, (_, columns) in zip(files, footers, strict=True):
         # Folders of a partition have a name and a value.
         folders = {part.partition("=")[0].lower() for part in file.split("/")[:-1] if "=" in part}
-        there = {name for name, _ in columns} | folders
-        if lacking := [name for name in events.columns if name.lower() not in there]:
+        there = {name[:depth] for name, _ in columns for depth in range(1, len(name) + 1)}
+        there |= {(name,) for name in folders}
+        wanted = {tuple(n.lower() for n in name): ".".join(name) for name in _names(events.schema)}
+        if lacking := [shown for name, shown in wanted.items() if name not in there]:
+            depth = max(shown.count(".") for shown in lacking) + 1
+            has = sorted(".".join(name) for name in there if len(name) <= depth)
             raise InputError(
                 f"lacks column {', '.join(map(repr, lacking))}, which other files of the input "
-                f"have; it has {', '.join(sorted(there)[:40])}",
+                f"have; it has {', '.join(has[:40])}",
                 file,
                 "Write the column into it by its old name, also where all of its values are null",
             )
+
+
+def _names(fields: StructType) -> Iterator[tuple[str, ...]]:
+    """Yield the name of each column, and of each field of a struct below it."""
+    for field in fields:
+        yield (field.name,)
+        if isinstance(field.dataType, StructType):
+            yield from ((field.name, *below) for below in _names(field.dataType))

@@ -8,13 +8,13 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 
-def footer(spark: SparkSession, path: str) -> tuple[int, list[tuple[str, int]]]:
+def footer(spark: SparkSession, path: str) -> tuple[int, list[tuple[tuple[str, ...], int]]]:
     """Read a Parquet file's footer.
 
     Returns
     -------
-    Number of rows; and for each column chunk the column's name in lower case and its compressed
-    bytes.
+    Number of rows; and for each column chunk its compressed bytes, after the name of its column and
+    those of the fields below it, in lower case.
     """
     jvm: Any = spark._jvm
     where = jvm.org.apache.hadoop.fs.Path(path)
@@ -28,7 +28,7 @@ def footer(spark: SparkSession, path: str) -> tuple[int, list[tuple[str, int]]]:
         reader.close()
     blocks = json.loads(str(text))["blocks"]
     return sum(int(block["rowCount"]) for block in blocks), [
-        (str(chunk["path"][0]).lower(), int(chunk["totalSize"]))
+        (tuple(str(name).lower() for name in chunk["path"]), int(chunk["totalSize"]))
         for block in blocks
         for chunk in block["columns"]
     ]

@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from evenkeel.registry.store_errors import StoreError
+from evenkeel_spark.events.parquet_files import check_file_columns
 from evenkeel_spark.events.read_errors import reading
 from evenkeel_spark.jobs.apply_window import apply_window
 from evenkeel_spark.jobs.bootstrap import bootstrap
@@ -58,6 +59,20 @@ def test_a_file_that_lacks_a_column_is_refused_before_its_window_is_added(
     until = ready.events[ready.events["at"].dt.date < date(2013, 1, 10)]
     found = rows(spark, ready, "totals")["miles"].sum()
     assert found == until["miles"].sum()
+
+
+def test_a_field_of_a_struct_is_looked_for(
+    spark: SparkSession, ready: World, tmp_path: Path
+) -> None:
+    """Of a struct whose field was renamed, Spark gives a null there and says nothing."""
+    for folder, field in (("a", "zip"), ("b", "ZIP"), ("c", "code")):
+        rows = spark.sql(f"SELECT struct(5 AS {field}, array(struct(1 AS x)) AS many) AS place")
+        rows.write.parquet(str(tmp_path / folder))
+    read = spark.read.schema("place STRUCT<Zip INT, many ARRAY<STRUCT<x INT>>>")
+    check_file_columns(read.parquet(str(tmp_path / "a"), str(tmp_path / "b")), ready.table.spec)
+    events = read.parquet(str(tmp_path / "a"), str(tmp_path / "c"))
+    with pytest.raises(InputError, match=r"/c/.* lacks column 'place\.Zip', .* place\.code, place"):
+        check_file_columns(events, ready.table.spec)
 
 
 def test_a_column_that_folders_name_is_no_column_of_files(

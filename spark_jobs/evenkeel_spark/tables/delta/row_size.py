@@ -108,7 +108,7 @@ def _part(spark: SparkSession, table: StateTable, files: list[tuple[str, int]]) 
     names = {state.name_in_files(f).lower() for f in wide_fields}
     with ThreadPoolExecutor(READERS) as pool:
         footers = list(pool.map(lambda path: footer(spark, path), paths))
-    wide = sum(size for _, chunks in footers for name, size in chunks if name in names)
+    wide = sum(size for _, chunks in footers for (name, *_), size in chunks if name in names)
     rows = sum(rows for rows, _ in footers)
     rest = sum(size for _, size in files) - wide
     if not wide:
