@@ -61,7 +61,7 @@ def check_merges(name: str, table: StateTable, properties: Mapping[str, str]) ->
             edited_merge_fix(table, made, column)
             if is_edited(was, asked.merge)
             else "Set it back. For another merge, add a column of a new name, and drop this one by "
-            "`evenkeel evolve`",
+            "`evenkeel evolve TABLE`",
         )
 
 

@@ -95,8 +95,8 @@ def owner_problems(
         yield InputError(
             f"is {how} as a table of {owner!r} with registry {registry}",
             where,
-            "Release it there first (`evenkeel release`), or correct the spec. If that registry is "
-            "lost, bring it back, or `evenkeel release --registry-lost`",
+            f"Release it there first (`evenkeel release {owner}`), or correct the spec. If that "
+            f"registry is lost, bring it back, or `evenkeel release {owner} --registry-lost`",
         )
 
 

@@ -69,7 +69,7 @@ def check_hashes(where: str, column: str, was: Mapping[str, str], now: Mapping[s
             "count a second time",
             where,
             "Convert the input back. Or give the new column another name in the spec, and drop the "
-            "old one with `evenkeel evolve --drop`",
+            f"old one with `evenkeel evolve TABLE --drop STATE.{column}`",
         )
 
 

@@ -14,8 +14,8 @@ ADDING_PROPERTY = "evenkeel.adding"
 #: Property of each adopted table: rows a key, as in the spec.
 ROWS_PROPERTY = "evenkeel.rows"
 _FIX = (
-    "Set it back; or run `evenkeel evolve`, which changes the tables (--dry-run: says what it "
-    "would do)"
+    "Set it back; or run `evenkeel evolve TABLE`, which changes the tables (--dry-run: says what "
+    "it would do)"
 )
 
 
@@ -70,8 +70,8 @@ def check_none_added(properties: Mapping[str, str], where: str) -> None:
         raise InputError(
             "evolve has begun to add columns, and has not ended",
             where,
-            "Run `evenkeel evolve` again, with the same spec and options; or with the spec as it "
-            "was before, which gives the change up",
+            "Run `evenkeel evolve TABLE` again, with the same spec and options; or with the spec "
+            "as it was before, which gives the change up",
         )
 
 

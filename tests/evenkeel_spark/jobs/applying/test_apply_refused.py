@@ -49,7 +49,7 @@ COLUMNS = SPEC["state"]["totals"]["columns"]
 MAXIMA = {**COLUMNS, "miles": {"merge": "max", "of": "miles"}}
 RENAMED = {"flown" if name == "miles" else name: c for name, c in COLUMNS.items()}
 LESS = {name: c for name, c in COLUMNS.items() if name != "miles"}
-EVOLVE = "run `evenkeel evolve`, which changes the tables"
+EVOLVE = "run `evenkeel evolve TABLE`, which changes the tables"
 NEW_NAME = "For another merge, add a column of a new name"
 
 
