@@ -16,7 +16,7 @@ from evenkeel.spec.loading import check_enough_slots, load_spec
 from evenkeel.submit import commits_exclude, job_names
 from tests.support.docs.reader import HOW_TO, NOT_TRIED
 from tests.support.docs.steps import blocks, file_of
-from tests.support.wheel import ROOT
+from tests.support.wheel import ROOT, resolve
 
 WITH_STEPS = ("clusters/emr", "clusters/kubernetes")
 #: A setting of Spark, as spark-defaults.conf has it.
@@ -81,6 +81,20 @@ def test_its_versions_go_together(name: str, spark: str) -> None:
         assert f"`apache/spark:{own}`" in text
         manifest = (ROOT / "deploy/kubernetes/spark.yaml").read_text()
         assert f"apache/spark:{own}" in manifest and delta_package(own) in manifest
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", WITH_STEPS)
+def test_pip_finds_versions_for_what_it_installs(name: str, tmp_path: Path) -> None:
+    text = page(name).read_text().replace("\\\n", " ")
+    (line,) = re.findall(
+        r'pip install [^\n]*?"\$\(ls \S+evenkeel-\*\.whl\)(\[\S+\])" ([^\n]+)', text
+    )
+    extras, others = line
+    found = resolve(tmp_path, f"evenkeel{extras} @ {ROOT.as_uri()}", *others.split())
+    pinned = [other for other in others.split() if "==" in other]
+    assert pinned and set(pinned) <= set(found.splitlines())
+    assert {"apache-airflow", "great-expectations"} <= set(re.findall(r"^([\w-]+)==", found, re.M))
 
 
 def test_with_the_change_of_a_trial_jobs_take_the_store(tmp_path: Path) -> None:
