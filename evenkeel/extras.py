@@ -18,6 +18,9 @@ TESTED_DELTA = ("4.4",)
 TESTED_AIRFLOW = ("3.1", "3.2", "3.3")
 TESTED_ICEBERG = ("1.12",)
 
+#: Exit code of a job that cannot start: its Python lacks a package, or has a mixture (EX_CONFIG).
+CANNOT_START = 78
+
 #: Distribution -> (major, minor) of the first release that has what DAGs and jobs need.
 MIN_RELEASES = {
     "pyspark": (4, 0),

@@ -225,8 +225,10 @@ def submit(
     if job not in job_names():
         raise InputError(f"there is no job {job!r}", fix=f"Known: {', '.join(job_names())}")
     given = _split(options)
-    _check_spark()
+    require_packages("spark", "pyspark", "delta")
+    check_own_driver()
     if SharedSpark.of_environment() is not None and not options:
+        check_one_pyspark()
         return _call(job_command(job, arguments), {**os.environ, **variables})
     # The driver needs this package, so it runs this Python; so do workers on this machine.
     here = dict.fromkeys(("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"), sys.executable)
@@ -241,12 +243,6 @@ def submit(
     if code == NO_JAVA:
         check_java(env)
     return code
-
-
-def _check_spark() -> None:
-    require_packages("spark", "pyspark", "delta")
-    check_one_pyspark()
-    check_own_driver()
 
 
 def _split(options: str) -> list[str]:
@@ -291,7 +287,9 @@ def keep_spark(folder: Path, variables: Mapping[str, str], options: str = "") ->
     MissingExtraError : PySpark or Delta is not installed
     """
     _split(options)
-    _check_spark()
+    require_packages("spark", "pyspark", "delta")
+    check_one_pyspark()
+    check_own_driver()
     # The server starts Spark itself: spark-submit would not let it start a second one.
     given = {"PYSPARK_SUBMIT_ARGS": f"{options} pyspark-shell"} if options else {}
     env = {**os.environ, **variables, **given}

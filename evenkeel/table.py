@@ -106,13 +106,13 @@ class Table:
             source += f" VERSION AS OF {at.version}"
         made = not (part.plain or self.spec.iceberg)
         # Spark reads at the first action. By then another epoch may place the rows.
-        fixed = fixed and made and number is None
+        fixed = fixed and number is None and not self.spec.iceberg
         first = newest_version(spark, part.path) if fixed else None
         properties = table_properties(spark, part.path) if made else {}
         every = made and number is None and self._may_be_newer(properties, part, epoch)
         if fixed:
             last = newest_version(spark, part.path)
-            source, every = f"{source} VERSION AS OF {last}", every or first != last
+            source, every = f"{source} VERSION AS OF {last}", every or (made and first != last)
         check_merges(name, part, properties)
         with self._readable(name, number):
             types = kinds(spark.sql(f"SELECT * FROM {source} LIMIT 0").schema)

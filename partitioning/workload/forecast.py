@@ -186,7 +186,7 @@ def forecast(sketches: Sequence[Sketch], decay: Decay = "auto") -> Forecast:
     best = _best(tried, losses)
     if decay is None:
         totals = np.array([s.load.sum() for s in loaded])
-        parts = (totals / totals.sum())[-REACH:]
+        parts = (totals / totals.sum())[-len(past) :]
         return Forecast(whole, 1.0, best, parts, 0.0, uncertain, past)
     chosen = best if isinstance(decay, str) else float(decay)
     at = tried.index(chosen)

@@ -7,7 +7,7 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from evenkeel.extras import check_one_pyspark, require_packages
+from evenkeel.extras import CANNOT_START, check_one_pyspark, require_packages
 from partitioning.errors import SetupError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ except SetupError as error:
     # spark-submit sets this for the job that it starts: one line there, an import error elsewhere.
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         print(f"evenkeel: error: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
+        sys.exit(CANNOT_START)
     raise
 
 

@@ -80,7 +80,7 @@ def imported(
 def test_two_versions_of_pyspark_are_one_line_before_any_import_fails(mixed: Path) -> None:
     job = imported(mixed, PYSPARK_GATEWAY_PORT="1")
     (line,) = job.stderr.splitlines()
-    assert job.returncode == SetupError.exit_code
+    assert job.returncode == extras.CANNOT_START
     assert line.startswith(f"evenkeel: error: {mixed / 'pyspark'}: ")
     assert "expected one version of PySpark, found pyspark 4.2.0 and pyspark-client 4.1.3" in line
     wanted = "'pyspark==4.2.0' 'pyspark-client==4.2.0'"

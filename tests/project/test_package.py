@@ -17,9 +17,8 @@ import yaml
 from packaging.version import Version
 
 import evenkeel
-from evenkeel.extras import install_command
+from evenkeel.extras import CANNOT_START, install_command
 from evenkeel.registry.epochs import Registry, TableVersion
-from partitioning.errors import SetupError
 from partitioning.function.channels import numbered_channels
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.hashing import KeyColumn
@@ -162,7 +161,7 @@ def test_the_console_and_spark_submit_say_what_is_missing(bare: Venv) -> None:
     )
     # As spark-submit starts it: no traceback.
     job = bare.run("python", "-c", "import evenkeel_spark", PYSPARK_GATEWAY_PORT="1")
-    assert job.returncode == SetupError.exit_code and len(job.stderr.splitlines()) == 1
+    assert job.returncode == CANNOT_START and len(job.stderr.splitlines()) == 1
 
 
 @pytest.mark.slow

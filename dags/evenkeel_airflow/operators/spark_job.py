@@ -14,15 +14,9 @@ from typing import TYPE_CHECKING, Any
 from airflow.exceptions import AirflowException
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
+from evenkeel.extras import CANNOT_START, check_one_pyspark, require_packages
 from evenkeel.shared_spark import SharedSpark
-from evenkeel.submit import (
-    NO_JAVA,
-    RM_ADDRESS,
-    check_java,
-    check_own_driver,
-    job_command,
-    job_file,
-)
+from evenkeel.submit import NO_JAVA, RM_ADDRESS, check_java, check_own_driver, job_command, job_file
 from evenkeel_airflow.airflow_versions import REMEMBERS_DRIVERS, AirflowFailException
 from evenkeel_airflow.operators.defaults import with_retries
 from evenkeel_airflow.operators.lineage import Lineage
@@ -88,17 +82,20 @@ class SparkJob(Lineage, SparkSubmitOperator):
         fence, a gate), the task fails at once with its message. Otherwise Airflow tries again: the
         store or the cluster was unreachable, or the job was killed and left nothing.
         """
-        given = self._given()
+        given, shared = self._given(), SharedSpark.of_environment()
         with one_line():
             # Rows that have moved must go on or back, whatever the conf of their run.
             if "--digest" not in given:
                 check_conf(context, self.get_dag())
             check_own_driver()
+            if shared is not None:
+                # The job is a program of this Python.
+                require_packages("spark", "pyspark", "delta")
+                check_one_pyspark()
             if "--run" in given:
                 first = self.job in ("learn", "watch")
                 given["--run"] = run_name(given["--spec"], self.dag_id, given["--run"], first)
         self.application_args = [part for pair in given.items() for part in pair]
-        shared = SharedSpark.of_environment()
         try:
             if shared is None:
                 super().execute(context)
@@ -127,9 +124,9 @@ class SparkJob(Lineage, SparkSubmitOperator):
     def _check_start(self) -> None:
         """Look why a job ended before it could leave an error file; a killed one is tried again."""
         hook = self._hook
-        process = self._process or (hook and hook._submit_sp)
-        if process and process.returncode == SetupError.exit_code:
-            what = f"the job {self.job} did not start"
+        process = hook and hook._submit_sp
+        if process and process.returncode == CANNOT_START:
+            what = f"the job {self.job} did not start: its Python lacks a package, or has a mixture"
             raise SetupError(what, fix="Read the line `evenkeel: error:` above, in this log")
         if hook and process and process.returncode == NO_JAVA:
             check_java({**os.environ, **(hook._env or {})})

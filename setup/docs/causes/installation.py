@@ -22,8 +22,8 @@ OF_INSTALLATION = {
     "folder of jobs.",
     r"expected a folder with bin/spark-submit": "SPARK_HOME was left by another installation, or "
     "by a Spark that has been removed.",
-    r"the job \{job\} did not start": "The driver's Python lacks a package, or has PySpark of two "
-    "versions. Or the job was given an option that it does not have.",
+    r"the job \{job\} did not start": "The driver runs another Python than the one with "
+    "Evenkeel's packages, or pyspark-client was upgraded alone.",
     r"expected a Java for Spark": "None is installed on this host, or an upgrade has removed the "
     "one that JAVA_HOME names.",
     r"expected spark-submit in": "PySpark is in another environment, or the PATH of a service "

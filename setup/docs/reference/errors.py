@@ -12,6 +12,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import NamedTuple
 
+from evenkeel.extras import CANNOT_START
 from evenkeel.spec.field_errors import FIELD_RULES
 from evenkeel.spec.loading import CORRECT_FIELDS
 from evenkeel.submit import job_names
@@ -66,8 +67,9 @@ def exit_codes() -> str:
         "Exit codes",
         "Every program of ours ends with 0 if all went well. An error of ours is one line on "
         "stderr, and ends it with the code below. Any other error ends it with 1 and a traceback. "
-        "Wrong options end it with 2, and Ctrl-C ends a job with 130. `evenkeel doctor` ends with "
-        "1 if something is wrong.",
+        "Wrong options end it with 2, and Ctrl-C ends a job with 130. A job that cannot start ends "
+        f"with {CANNOT_START}: its Python lacks a package, or has PySpark of two versions. "
+        "`evenkeel doctor` ends with 1 if something is wrong.",
         "If *try again* says yes, the same may work later with nothing changed. Airflow then "
         "tries the task again.",
         table(["code", "class", "meaning", "try again"], rows),

@@ -131,9 +131,9 @@ def _take(
     """Adopt one table. Each step looks whether it is done."""
     spec, name = table.spec, survey.name
     where = table_in_errors(spec, name)
+    survey = _as_now(table, survey, one, function)
     if _done(table, one, where):
         return
-    survey = _as_now(table, survey, one, function)
     found = one.properties()
     noted = json.loads(found.get(BEFORE_PROPERTY, "{}")).get("properties", {})
     before = {n: found.get(n) for n in UPDATES_WELL} | noted
@@ -192,11 +192,13 @@ def _as_now(
     table: Table, survey: IcebergSurvey, one: IcebergTable, function: PartitioningFunction
 ) -> IcebergSurvey:
     """Look again if somebody has written since: the tables before this one may take hours."""
+    one.refresh()
     if one.refs().get(MAIN) == survey.head:
         return survey
     say(f"{survey.name}: somebody wrote meanwhile; looking again")
     survey = survey_table(table.spec, survey.name, one, function)
-    if survey.problems:
+    # Another attempt may have adopted it meanwhile.
+    if survey.problems and not _done(table, one, table_in_errors(table.spec, survey.name)):
         raise survey.problems[0]
     return survey
 
@@ -214,7 +216,7 @@ def _rewrite(
         if _done(table, one, where):
             return
         survey = _as_now(table, survey, one, function)
-        base = one.head()
+        base = survey.head
         say(f"{survey.name}: rewriting {survey.rows:,} rows")
         write = partial(_write, one.name, survey, function)
         if write_by_branch(one, base, ADOPTING, _meta(function), write):

@@ -115,24 +115,30 @@ def run_move(
     if kinds(state.schema(own, path)) == known:
         return row
     made = commits.history_since(own, path, version)
-    ours = [c.version for c in made if c.meta and c.operation in commits.MOVE_OPERATIONS]
+    ours = [c for c in made if c.meta and c.operation in commits.MOVE_OPERATIONS]
     if not ours:
         return row
-    before, after = (state.read_version(own, path, v) for v in (ours[-1] - 1, ours[-1]))
-    came = [name for name, kind in kinds(after.schema).items() if known.get(name) != kind]
+    last = ours[-1].version
+    before, after = (state.read_version(own, path, v) for v in (last - 1, last))
+    came = {name: kind for name, kind in kinds(after.schema).items() if known.get(name) != kind}
+    if ours[-1].operation == "MERGE":
+        # It merges values of the columns that it knows.
+        came = {name: kind for name, kind in came.items() if name not in known}
     if lost := [name for name in came if _size(before, name) > _size(after, name)]:
         raise DamagedError(
-            f"column {', '.join(map(repr, lost))} came in as version {ours[-1]} began to move rows:"
+            f"column {', '.join(map(repr, lost))} came in as version {last} began to move rows:"
             " values of it are lost in these rows",
             where,
             f"Look for rows that have a value in {state.sql_name(path)} VERSION AS OF "
-            f"{ours[-1] - 1} and null now, set it again, then run this again",
+            f"{last - 1} and null now, set it again, then run this again",
         )
     return row
 
 
 def _size(rows: DataFrame, column: str) -> int:
     """Return the length of a column's values as JSON, which leaves nulls out at any depth."""
-    text = F.length(F.to_json(F.struct(F.col(quoted(column)))))
-    (found,) = rows.agg(F.sum(text)).collect()
+    value = F.col(quoted(column))
+    text = F.length(F.to_json(F.struct(value)))
+    # A MERGE may write fewer rows, or more.
+    (found,) = rows.where(value.isNotNull()).agg(F.sum(text)).collect()
     return int(found[0] or 0)

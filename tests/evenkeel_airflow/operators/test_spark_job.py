@@ -16,6 +16,7 @@ from tests.support import airflow_env  # noqa: F401  it sets the environment
 from airflow.exceptions import AirflowException
 from airflow.sdk import DAG
 
+from evenkeel.extras import CANNOT_START
 from evenkeel_airflow.airflow_versions import AirflowFailException
 from evenkeel_airflow.operators import SparkJob, spark_job
 from evenkeel_airflow.operators.spark_job import driver_python
@@ -71,12 +72,12 @@ def test_a_driver_that_lacks_a_package_is_not_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It has not read its options, so it leaves no error file."""
-    task = ended_with(2, tmp_path, monkeypatch)
+    task = ended_with(CANNOT_START, tmp_path, monkeypatch)
     with pytest.raises(AirflowFailException, match="job maintain did not start.*evenkeel: error:"):
         task.execute({})
 
 
-@pytest.mark.parametrize(("code", "own_java"), [(1, True), (137, False), (143, True)])
+@pytest.mark.parametrize(("code", "own_java"), [(1, True), (2, True), (137, False), (143, True)])
 def test_a_driver_that_was_killed_is_tried_again_whatever_java_the_worker_has(
     code: int, own_java: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,11 +9,12 @@ import pytest
 
 from partitioning.errors import InputError
 from partitioning.function.channels import Channel, numbered_channels
+from partitioning.function.function import PartitioningFunction
 from partitioning.function.hashing import slot_of
 from partitioning.strategies.frontier.strategy import frontier
 from partitioning.strategies.hashing import uniform
 from partitioning.streams.zipf_stream import KEY, hashed_keys, zipf
-from partitioning.workload.forecast import DECAYS, NEAR, forecast
+from partitioning.workload.forecast import DECAYS, NEAR, REACH, forecast
 from partitioning.workload.profile import Profile, Sketch, merge, profile_of_keys
 from tests.support.planning.pasts import SLOTS, N, profile_for, sketch, steady
 
@@ -182,6 +183,16 @@ def test_what_makes_a_forecast_uncertain():
             assert found.uncertain == "one key has 99% of the load"
             assert decay is not None or found.weights[-1] == 1 / (4 * windows)
         assert "keys that were not listed before" in forecast(new, decay).uncertain
+
+
+@pytest.mark.parametrize("decay", ["auto", 0.5, 0.0, 1.0, None])
+@pytest.mark.parametrize("windows", [2, 61, 70])
+def test_each_window_that_counts_has_a_weight(windows, decay):
+    """Also where the last one is left out, as all of its keys are new."""
+    for past in (steady(windows), [*steady(windows - 1), *with_new_keys(1, 1.0)]):
+        found = forecast(past, decay)
+        assert len(found.weights) == len(found.past) <= REACH
+        assert found.chance(PartitioningFunction(KEY, numbered_channels(N), np.arange(SLOTS) % N))
 
 
 def test_one_window_has_the_chance_of_its_rows():

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from email import message_from_bytes, policy
 from email.message import EmailMessage
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from itertools import takewhile
 
 
 @contextmanager
@@ -42,7 +43,8 @@ def mail_receiver() -> Iterator[tuple[int, list[EmailMessage]]]:
                 verb = line.split()[0].upper()
                 if verb == b"DATA":
                     self._say("354 go on")
-                    text = b"".join(iter(self.rfile.readline, b".\r\n"))
+                    lines = takewhile(lambda line: line not in (b".\r\n", b""), self.rfile)
+                    text = b"".join(lines)
                     heard.append(message_from_bytes(text, policy=policy.default))  # type: ignore[arg-type]
                 self._say("221 bye" if verb == b"QUIT" else "250 ok")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -43,25 +44,28 @@ def test_a_release_leaves_its_tables_to_a_run_that_has_begun(stages: Stages) -> 
     assert release(case.spark, case.world.table) == list(NAMES)
 
 
+@pytest.mark.parametrize("look", [1, 3])
 def test_an_adoption_that_another_registry_has_overtaken_says_so(
-    stages: Stages, monkeypatch: pytest.MonkeyPatch
+    stages: Stages, monkeypatch: pytest.MonkeyPatch, look: int
 ) -> None:
-    """It has looked at the tables before the other one began."""
-    case, asleep = stages.go("team"), ["registry of another"]
-    look = adoption.survey_table
+    """The other one ends during its look at the first table, or at rows that came since."""
+    case, looks = stages.go("team"), count(1)
+    survey, own = adoption.survey_table, case.world.table
 
     def then_other(*args: Any) -> Any:
-        found = look(*args)
-        if asleep:
-            other = stages.anew().world.respec(registry=asleep.pop())
+        found, number = survey(*args), next(looks)
+        if number == look:
+            other = stages.anew().world.respec(registry="registry of another")
             adoption.adopt(case.spark, other.table)
+        elif number == len(NAMES) < look:
+            more = case.table("orders").rows().limit(1).toPandas()
+            case.spark.createDataFrame(more).writeTo("lake.db.orders").append()
         return found
 
-    own = case.world.table
     monkeypatch.setattr(adoption, "survey_table", then_other)
     with pytest.raises(InputError, match="is adopted as a table of .*registry of another"):
         adoption.adopt(case.spark, own)
-    assert not asleep
+    assert next(looks) > look
 
 
 def test_an_adoption_that_another_has_overtaken_takes_away_no_row(
