@@ -104,7 +104,7 @@ class TeamTables:
     def test_what_comes_before_its_turn_is_looked_at(
         self, tables: Tables, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Of two tables the second has one row a key, until the first is adopted."""
+        """The second table has one row a key until the first one is adopted."""
         twice = tables.stored("profiles").limit(1)
         done = "rewritten" if self.iceberg else "adopted"
         with meanwhile(done, lambda: tables.append("profiles", twice), monkeypatch):

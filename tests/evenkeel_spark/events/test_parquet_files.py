@@ -64,7 +64,7 @@ def test_a_file_that_lacks_a_column_is_refused_before_its_window_is_added(
 def test_a_field_of_a_struct_is_looked_for(
     spark: SparkSession, ready: World, tmp_path: Path
 ) -> None:
-    """Of a struct whose field was renamed, Spark gives a null there and says nothing."""
+    """Spark gives a null for a renamed field of a struct, and says nothing."""
     for folder, field in (("a", "zip"), ("b", "ZIP"), ("c", "code")):
         rows = spark.sql(f"SELECT struct(5 AS {field}, array(struct(1 AS x)) AS many) AS place")
         rows.write.parquet(str(tmp_path / folder))

@@ -1,4 +1,4 @@
-"""A run that is late is told of by Airflow's own scheduler and triggerer, with the page's code."""
+"""Airflow's own scheduler and triggerer report a run that is late, by the page's code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What alerts are sent to: a server that takes JSON, and one that takes mail."""
+"""Receivers of alerts: a server that takes JSON, and one that takes mail."""
 
 from __future__ import annotations
 
