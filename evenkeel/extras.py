@@ -101,6 +101,18 @@ def check_one_pyspark() -> None:
         )
 
 
+def check_spark_here() -> None:
+    """Refuse a Python that cannot run a job itself.
+
+    Raises
+    ------
+    MissingExtraError : PySpark or Delta is not installed
+    SetupError : PySpark is of two versions
+    """
+    require_packages("spark", "pyspark", "delta")
+    check_one_pyspark()
+
+
 def one_pyspark_command(spark: str, client: str) -> str:
     """Return the command that makes one version of pyspark and of pyspark-client.
 

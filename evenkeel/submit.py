@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NoReturn
 from urllib.parse import urlsplit
 
-from evenkeel.extras import check_one_pyspark, install_command, require_packages
+from evenkeel.extras import check_spark_here, install_command, require_packages
 from evenkeel.shared_spark import SharedSpark
 from partitioning.errors import InputError, SetupError
 
@@ -228,7 +228,7 @@ def submit(
     require_packages("spark", "pyspark", "delta")
     check_own_driver()
     if SharedSpark.of_environment() is not None and not options:
-        check_one_pyspark()
+        check_spark_here()
         return _call(job_command(job, arguments), {**os.environ, **variables})
     # The driver needs this package, so it runs this Python; so do workers on this machine.
     here = dict.fromkeys(("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"), sys.executable)
@@ -287,8 +287,7 @@ def keep_spark(folder: Path, variables: Mapping[str, str], options: str = "") ->
     MissingExtraError : PySpark or Delta is not installed
     """
     _split(options)
-    require_packages("spark", "pyspark", "delta")
-    check_one_pyspark()
+    check_spark_here()
     check_own_driver()
     # The server starts Spark itself: spark-submit would not let it start a second one.
     given = {"PYSPARK_SUBMIT_ARGS": f"{options} pyspark-shell"} if options else {}

@@ -7,7 +7,7 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from evenkeel.extras import CANNOT_START, check_one_pyspark, require_packages
+from evenkeel.extras import CANNOT_START, check_spark_here
 from partitioning.errors import SetupError
 
 if TYPE_CHECKING:
@@ -25,9 +25,8 @@ _MODULES = {
 }
 
 try:
-    require_packages("spark", "pyspark", "delta")
     # Before any module imports PySpark: of two versions mixed, its import may fail.
-    check_one_pyspark()
+    check_spark_here()
 except SetupError as error:
     # spark-submit sets this for the job that it starts: one line there, an import error elsewhere.
     if "PYSPARK_GATEWAY_PORT" in os.environ:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.exceptions import AirflowException
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
-from evenkeel.extras import CANNOT_START, check_one_pyspark, require_packages
+from evenkeel.extras import CANNOT_START, check_spark_here
 from evenkeel.shared_spark import SharedSpark
 from evenkeel.submit import NO_JAVA, RM_ADDRESS, check_java, check_own_driver, job_command, job_file
 from evenkeel_airflow.airflow_versions import REMEMBERS_DRIVERS, AirflowFailException
@@ -90,8 +90,7 @@ class SparkJob(Lineage, SparkSubmitOperator):
             check_own_driver()
             if shared is not None:
                 # The job is a program of this Python.
-                require_packages("spark", "pyspark", "delta")
-                check_one_pyspark()
+                check_spark_here()
             if "--run" in given:
                 first = self.job in ("learn", "watch")
                 given["--run"] = run_name(given["--spec"], self.dag_id, given["--run"], first)

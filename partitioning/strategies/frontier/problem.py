@@ -18,7 +18,7 @@ from partitioning.strategies.frontier.assignment import Assignment, Ints, evacua
 from partitioning.strategies.frontier.local_search import Step, descend
 from partitioning.strategies.frontier.multi_resource import even_out_resources
 from partitioning.strategies.hashing import check_slots, in_turn
-from partitioning.workload.bounds import floor, floor_of_keys
+from partitioning.workload.bounds import floor_of_keys
 from partitioning.workload.profile import Floats, Profile
 
 NOWHERE = -1
@@ -224,10 +224,8 @@ def problem_of(
         start[profile.slots + int(np.searchsorted(profile.heavy, h))] = channel
     fixed = np.zeros(len(now), dtype=np.bool_)
     fixed[profile.slots :] = np.isin(profile.heavy, [*put, *excluded])
-    if wanted[0] == "L":
-        least = floor(profile, channels)
-    else:
-        least = floor_of_keys(load[profile.slots :], float(load.sum()), channels)
+    # Summed as `floor` does, so that both round alike.
+    total = float((profile.load if wanted[0] == "L" else load).sum())
     return Problem(
         profile=profile,
         load=load,
@@ -236,7 +234,7 @@ def problem_of(
         home=np.full_like(now, NOWHERE) if previous is None else now,
         start=start,
         capacities=capacities,
-        floor=least,
+        floor=floor_of_keys(load[profile.slots :], total, channels),
         fixed=fixed,
     )
 

@@ -198,8 +198,7 @@ class Placement:
             if found := self.spark.sql(left).count():
                 with exact(self.where, BY_HAND), self._commit(version) as own:
                     check = partial(check_nothing_lost, self.spark, self.spec, self.name)
-                    looks = (check,) if statement.startswith("MERGE") else ()
-                    run_move(own, statement, self.path, self.where, *looks)
+                    run_move(own, statement, self.path, self.where, check)
                 say(f"{self.name}: {found:,} rows placed")
             return found
 

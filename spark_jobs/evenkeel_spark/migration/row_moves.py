@@ -92,7 +92,7 @@ def run_move(
     statement: str,
     path: str,
     where: str,
-    check: Callable[[], None] = lambda: None,
+    check: Callable[[], None],
 ) -> Row | None:
     """Run a statement that moves rows, and return its result; it is to keep all columns.
 
@@ -103,14 +103,15 @@ def run_move(
 
     Parameters
     ----------
-    check : the last look at the columns before the statement
+    check : the last look at the columns, before a MERGE
 
     Raises
     ------
     DamagedError : names the columns, and the version that has their values
     """
     version, known = state.table_version(own, path), kinds(state.schema(own, path))
-    check()
+    if statement.startswith("MERGE"):
+        check()
     row = own.sql(statement).first()
     if kinds(state.schema(own, path)) == known:
         return row

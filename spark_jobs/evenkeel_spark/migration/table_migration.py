@@ -185,8 +185,7 @@ class TableMigration(TableLock):
             ):
                 # The last thing before the MERGE, which names the columns: to weigh takes long.
                 check = partial(check_nothing_lost, self.spark, spec, self.name)
-                looks = (check,) if merges else ()
-                row = run_move(own, statement, self.path, self.where, *looks)
+                row = run_move(own, statement, self.path, self.where, check)
         except SPARK_ERRORS as error:
             if REFUSED not in str(error):
                 raise

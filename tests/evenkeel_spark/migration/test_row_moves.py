@@ -134,11 +134,11 @@ def test_an_update_that_did_not_know_a_column_is_told(
         if when == "between" and sql:
             told = f"column '{column}' came in as version .* values of it are lost"
             with pytest.raises(DamagedError, match=told) as found:
-                run_move(own, update, path, "here")
+                run_move(own, update, path, "here", lambda: None)
             version = int(re.findall(r"AS OF (\d+)", str(found.value))[0])
             kept = state.read_version(spark, path, version).where(KEPT[column]).count()
             assert (kept, state.read_newest(spark, path)[0].where(KEPT[column]).count()) == (1, 0)
         else:
-            assert run_move(own, update, path, "here") is not None
+            assert run_move(own, update, path, "here", lambda: None) is not None
             left = state.read_newest(spark, path)[0].where(KEPT[column]).count()
             assert left == bool(sql)

@@ -89,13 +89,12 @@ def test_values_that_a_merge_did_not_know_are_told(
         wider = rows.withColumn("note", lit(value).cast("string")).write.option("mergeSchema", True)
         wider.format("delta").mode("append").save(home.path())
 
-    def interrupted(own: SparkSession, statement: str, path: str, where: str, *looks: Look) -> Any:
+    def interrupted(own: SparkSession, statement: str, path: str, where: str, check: Look) -> Any:
         def look() -> None:
-            looks[0]()
+            check()
             with_note()
 
-        late = (look,) if statement.startswith("MERGE") else looks
-        return run_move(own, statement, path, where, *late)
+        return run_move(own, statement, path, where, look)
 
     if step == "window":
         rows.write.format("delta").mode("append").save(home.path())
