@@ -111,11 +111,18 @@ class Accidents:
     def maintain(self) -> None:
         """Compact, and remove what is older than `keep` days of the year's own clock."""
         calendar.date_files(self.year.world.folder)
+        before = self._data_files()
         maintain(self.year.spark, self.year.world.table)
+        removed = before - self._data_files()
+        self.year.happened.extend("files removed by maintain" for _ in removed)
         self._clean_logs()
         wrong = above(self.year.world.table)
         if wrong is not None:
             raise Different(wrong)
+
+    def _data_files(self) -> set[Path]:
+        state_dirs = (Path(part.path) for part in self.year.world.table.spec.state.values())
+        return {file for path in state_dirs for file in path.glob("channel=*/*.parquet")}
 
     def _clean_logs(self) -> None:
         """Let Delta clean its logs, whose files have the year's dates now.

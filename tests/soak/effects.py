@@ -18,10 +18,14 @@ DAYS_PER_EFFECT = {
     "epochs published": 10,
     "epochs with split keys": 60,
     "epochs of the watch": 180,
+    "epochs that add channels": 120,
+    "epochs that drain channels": 120,
     "plans refused by a person": 180,
     "runs at once": 50,
     "runs left while rows moved": 180,
     "kills of a job that moves rows": 180,
+    "rows moved by roll_back": 180,
+    "files removed by maintain": 40,
     "commits of evolve": 40,
     "commits of forget": 120,
     "late writers refused": 60,
@@ -55,13 +59,18 @@ def add_effects(spark: SparkSession, table: Table, diary: dict[str, Any]) -> Non
             ):
                 effects[f"rows moved by {step}"] += commit.rows
         versions[name] = newest
+    before = set[str]()
     for number in table.registry.numbers():
         epoch = table.epoch(number)
         mark = f"{number} {epoch.plan_digest}"
+        channels = {channel.name for channel in epoch.function.channels if channel.capacity}
         if mark not in epochs:
             epochs.append(mark)
+            effects["epochs that add channels"] += bool(before and channels - before)
+            effects["epochs that drain channels"] += bool(before - channels)
             effects["epochs published"] += bool(number)
             effects["epochs with split keys"] += bool(len(epoch.function.split.keys))
+        before = channels
     diary["effects"] = dict(effects)
 
 
