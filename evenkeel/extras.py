@@ -7,7 +7,7 @@ from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 
-from partitioning.errors import MissingExtraError, SetupError
+from partitioning.errors import DOCTOR, MissingExtraError, SetupError
 
 #: Release series that tests have run on: see docs/COMPATIBILITY.md before adding one.
 TESTED_PYTHON = ("3.11", "3.12", "3.13")
@@ -27,6 +27,7 @@ MIN_RELEASES = {
     "delta-spark": (4, 0),
     "apache-airflow": (3, 1),
     "apache-airflow-providers-apache-spark": (5, 3),
+    "apache-airflow-providers-standard": (1, 9),
     "great-expectations": (1, 7),
     "s3fs": (2025, 3),
 }
@@ -43,7 +44,8 @@ def installed(name: str) -> str | None:
 def install_command(extra: str) -> str:
     """Return the command that installs the packages of an extra.
 
-    It does not name this package: PyPI has another project of its name.
+    It does not name this package: PyPI has another project of its name. Airflow's Spark provider
+    brings pyspark-client, which must be of one version with pyspark: it names both if one is there.
     """
     try:
         lines = metadata.requires("evenkeel") or []
@@ -52,6 +54,11 @@ def install_command(extra: str) -> str:
         lines = []
     own = re.compile(rf"""(.*\S)\s*;\s*extra == ["']{extra}["']""")
     wanted = [f"'{found[1]}'" for line in lines if (found := own.fullmatch(line))]
+    other = {"spark": "pyspark-client", "airflow": "pyspark"}.get(extra)
+    if wanted and other and (there := installed(other)):
+        both = there if extra == "spark" else _BOTH.get(_series(there), there)
+        wanted = [one for one in wanted if not re.match(r"'pyspark\W", one)]
+        wanted.append(_pins(both, "pyspark", "pyspark-client"))
     return "pip install " + (" ".join(wanted) or f"'WHEEL[{extra}]', where WHEEL is its file")
 
 
@@ -107,10 +114,20 @@ def check_spark_here() -> None:
     Raises
     ------
     MissingExtraError : PySpark or Delta is not installed
-    SetupError : PySpark is of two versions
+    SetupError : PySpark is of two versions, or too old
     """
     require_packages("spark", "pyspark", "delta")
     check_one_pyspark()
+    # Its files tell: spark-submit may bring a PySpark that no package manager knows.
+    found = find_spec("pyspark")
+    file = Path(found.origin or "").parent / "version.py" if found else Path()
+    said = re.search(r'^__version__.*"(.+)"', file.read_text(), re.M) if file.is_file() else None
+    if said and (least := newer_needed("pyspark", said[1])):
+        raise SetupError(
+            f"Spark {said[1]} is too old: expected {least} or newer",
+            str(file.parent),
+            f"Submit to a newer Spark; {DOCTOR}",
+        )
 
 
 def one_pyspark_command(spark: str, client: str) -> str:
@@ -129,20 +146,23 @@ def one_pyspark_command(spark: str, client: str) -> str:
     return f"pip install --force-reinstall --no-deps {_pins(wanted, 'pyspark', 'pyspark-client')}"
 
 
-def same_series_command(spark: str) -> str:
-    """Return the command that installs PySpark of the series of a Spark.
+def same_series(spark: str) -> str:
+    """Say how to have PySpark and a Spark of one series: the command that installs that PySpark.
 
-    Vendors have versions of their own, such as 4.0.2-amzn-0, which PyPI lacks.
+    Vendors have versions of their own, such as 4.0.2-amzn-0, which PyPI lacks. A Spark that is too
+    old for jobs must be another one.
 
     Parameters
     ----------
     spark : version of the Spark
     """
+    if least := newer_needed("pyspark", spark):
+        return f"use a Spark {least} or newer"
     series = _series(spark)
     # Both write one folder, so where both are, both change.
     names = [name for name in ("pyspark", "pyspark-client") if installed(name)] or ["pyspark"]
     wanted = f"{series}.*" if names == ["pyspark"] else _BOTH.get(series, f"{series}.*")
-    return f"pip install {_pins(wanted, *names)}"
+    return f"run: pip install {_pins(wanted, *names)}"
 
 
 def _pins(version: str, *names: str) -> str:

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn
@@ -58,6 +59,7 @@ def commits_exclude(scheme: str, setting: Callable[[str], str | None]) -> str | 
     return setting(f"spark.delta.logStore.{scheme}.impl") or setting("spark.delta.logStore.class")
 
 
+@cache
 def jobs_folder() -> Path:
     """Return the folder of the jobs, without importing them.
 

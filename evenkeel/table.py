@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
-from evenkeel.extras import check_one_pyspark, require_packages, same_series_command
+from evenkeel.extras import check_one_pyspark, require_packages, same_series
 from evenkeel.registry.consistent_read import (
     EXPIRED,
     TOO_OLD,
@@ -195,7 +195,7 @@ def _session(given: SparkSession | None = None) -> SparkSession:
         if client.split(".")[:2] != server.split(".")[:2]:
             warnings.warn(
                 f"expected one version of Spark, found PySpark {client} and Spark {server} on the "
-                f"Spark Connect server. Run: {same_series_command(server)}",
+                f"Spark Connect server. To change that, {same_series(server)}",
                 stacklevel=3,
             )
     return spark

@@ -41,17 +41,12 @@ class DataSet:
     choice: bool
 
     def series(self, most: int = WINDOWS_PLAYED) -> Series:
-        """Return its windows, at most so many; FileNotFoundError if its file is missing.
+        """Return its last windows, at most so many; FileNotFoundError if its file is missing.
 
-        Of a longer stream that is half of them from the beginning and half from the end.
+        A last window in whose middle the file seems to end is left out.
         """
         made = self.make()
-        count = len(made.windows)
-        if count <= most:
-            return made
-        return replace(
-            made, windows=made.windows[: most // 2] + made.windows[count - most + most // 2 :]
-        )
+        return replace(made, windows=made.windows[: -1 if made.cut_off else None][-most:])
 
 
 def _file(name: str, key: str, **cut: object) -> Series:

@@ -41,7 +41,8 @@ def __getattr__(name: str) -> Any:
             "folder: Python takes it first",
             name=error.name,
         ) from None
-    check_release("apache-airflow")
+    for part in ("", "-providers-apache-spark", "-providers-standard"):
+        check_release(f"apache-airflow{part}")
     require_packages(
         "airflow",
         "airflow.sdk",

@@ -19,9 +19,10 @@ def adopt(spec: TableSpec, file: str, defaults: Mapping[str, Any]) -> DAG | None
         return None
     params = dry_run_param("Show what was found and would be rewritten; change nothing.")
     about = f"Take the tables of {spec.table} under Evenkeel"
-    with table_dag("adopt", spec, about, defaults, params=params) as dag:
+    with table_dag("adopt", spec, about, defaults) as dag:
         arguments = {"--spec": file, **switches(*params)}
         op.SparkJob(task_id="adopt", job="adopt", arguments=arguments)
+    dag.params.update(params)
     return dag
 
 
@@ -37,8 +38,9 @@ def release(spec: TableSpec, file: str, defaults: Mapping[str, Any]) -> DAG | No
         **dry_run_param("Show what would be taken out; change nothing."),
     }
     about = f"Take Evenkeel out of the tables of {spec.table}"
-    with table_dag("release", spec, about, defaults, params=params) as dag:
+    with table_dag("release", spec, about, defaults) as dag:
         arguments = {"--spec": file, "--release": "yes"}
         arguments |= switches("dry_run", "drop_columns", "registry_lost")
         op.SparkJob(task_id="release", job="adopt", arguments=arguments)
+    dag.params.update(params)
     return dag

@@ -11,6 +11,7 @@ import logging
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -135,6 +136,16 @@ def _right_and_wrong(folder: Path) -> tuple[dict[Path, TableSpec], list[str]]:
 
 def _schedule_problem(schedule: str | list[str] | Partitions | None) -> str | None:
     """Return why Airflow refuses a schedule; None if it accepts it."""
+    return _text_problem(schedule) if isinstance(schedule, str) else _refusal(schedule)
+
+
+@lru_cache
+def _text_problem(schedule: str) -> str | None:
+    """Look at a cron expression once: many tables have the same."""
+    return _refusal(schedule)
+
+
+def _refusal(schedule: str | list[str] | Partitions | None) -> str | None:
     try:
         made = table_dags.schedule_of(schedule)
         DAG("schedule", schedule=made, start_date=datetime(2024, 1, 1, tzinfo=UTC)).validate()

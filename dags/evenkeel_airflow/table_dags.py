@@ -30,9 +30,11 @@ def table_dag(
     about: str,
     defaults: Mapping[str, Any],
     schedule: str | list[Asset] | BaseTimetable | timedelta | None = None,
-    params: dict[str, Param] | None = None,
 ) -> DAG:
     """Return a DAG of a table, without tasks.
+
+    Give it Params once it has its tasks: each new task copies, several times, those that its DAG
+    has by then. A run gives a task the DAG's Params anyway.
 
     Parameters
     ----------
@@ -45,7 +47,6 @@ def table_dag(
         f"{kind}_{spec.table}",
         description=about,
         schedule=schedule,
-        params=params,
         default_args=of_dag(defaults),
         tags=["evenkeel", spec.table],
         start_date=datetime(2024, 1, 1),
@@ -66,8 +67,6 @@ def rebalance(spec: TableSpec, file: str, defaults: Mapping[str, Any]) -> DAG:
     about = f"Keep {spec.table} even over its channels"
     with table_dag("rebalance", spec, about, defaults, schedule_of(spec.schedule)) as dag:
         whole_rebalance(spec, file)
-    # Only now: each new task copies the params that its DAG has by then, which takes longer than
-    # all else here. A run gives a task the DAG's params anyway.
     dag.params.update(rebalance_params(spec))
     return dag
 
@@ -125,12 +124,13 @@ def repair(spec: TableSpec, file: str, defaults: Mapping[str, Any]) -> DAG:
     if not (spec.plain or spec.iceberg):
         params["undo_window"] = switch("Undo a window", undo, section=SAFETY)
         names.append("undo_window")
-    with table_dag("repair", spec, about, defaults, params=params) as dag:
+    with table_dag("repair", spec, about, defaults) as dag:
         op.Repair(
             task_id="repair",
             others=[f"{kind}_{spec.table}" for kind in ("rebalance", "roll_back", "watch")],
             arguments={"--spec": file, **switches(*names)},
         )
+    dag.params.update(params)
     return dag
 
 
@@ -151,13 +151,14 @@ def apply(spec: TableSpec, file: str, defaults: Mapping[str, Any]) -> DAG | None
         for name, day in days.items()
     }
     about = f"Fold a window of events into the state tables of {spec.table}"
-    with table_dag("apply", spec, about, defaults, params=params) as dag:
+    with table_dag("apply", spec, about, defaults) as dag:
         op.ApplyWindow(
             task_id="apply_window",
             spec=file,
             start="{{ params.start }}",
             end="{{ params.end }}",
         )
+    dag.params.update(params)
     return dag
 
 

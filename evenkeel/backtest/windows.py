@@ -58,12 +58,14 @@ class Series:
     ----------
     hashes : int64 (K,), ascending: hashes of all keys
     notes : sentences about rows and windows that were left out
+    cut_off : the input seems to end in the middle of its last window
     """
 
     key: tuple[KeyColumn, ...]
     hashes: Hashes
     windows: tuple[Window, ...]
     notes: tuple[str, ...]
+    cut_off: bool = False
 
     @property
     def keys(self) -> int:
@@ -153,8 +155,7 @@ def read_series(
     windows = _cut(at, order, ids, hashes, load, name)
     found = {number: w for number, w in windows if w.load.any()}
     notes += _gaps(list(found), name)
-    if rows is None:
-        notes += _cut_off(at, micros - start - at * span, span, name)
+    cut_off = [] if rows is not None else _cut_off(at, micros - start - at * span, span, name)
     if len(found) < 2:
         whole = "" if rows is None else f" of {rows:,} rows"
         raise InputError(
@@ -162,7 +163,7 @@ def read_series(
             path,
             "A backtest needs at least 2: one to learn from, one to score on",
         )
-    return Series(spec, hashes, tuple(found.values()), tuple(notes))
+    return Series(spec, hashes, tuple(found.values()), (*notes, *cut_off), bool(cut_off))
 
 
 def _check_windows(

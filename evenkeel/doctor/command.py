@@ -100,7 +100,9 @@ def _specs(tables: Sequence[str]) -> Iterator[TableSpec | Finding]:
     for folder in _folders():
         if not is_folder(folder):
             fix = "Set EVENKEEL_TABLES to the folder of your specs"
-            yield Finding("specs", Status.warning, f"{folder}: there is no such folder", fix)
+            named = folder != Path("tables").resolve()
+            found = Status.wrong if named else Status.warning
+            yield Finding("specs", found, f"{folder}: there is no such folder", fix)
             continue
         catalog = load_catalog(folder)
         for problem in catalog.problems:

@@ -23,7 +23,7 @@ from evenkeel.extras import (
     installed,
     newer_needed,
     one_pyspark_command,
-    same_series_command,
+    same_series,
 )
 from evenkeel.shared_spark import VARIABLE, SharedSpark, shared_versions
 from evenkeel.submit import check_own_driver, spark_env, spark_submit
@@ -35,6 +35,7 @@ EXTRAS = (
     ("delta-spark", "spark", TESTED_DELTA),
     ("apache-airflow", "airflow", TESTED_AIRFLOW),
     ("apache-airflow-providers-apache-spark", "airflow", None),
+    ("apache-airflow-providers-standard", "airflow", None),
     ("great-expectations", "quality", None),
     ("s3fs", "s3", None),
 )
@@ -104,8 +105,8 @@ def one_spark(pyspark: str, spark: str) -> Iterator[Finding]:
     if pyspark.split(".")[:2] != spark.split(".")[:2]:
         said = f"PySpark {pyspark}, Spark {spark}"
         fix = (
-            "Jobs by spark-submit run; for `evenkeel spark` unset SPARK_HOME, or run: "
-            f"{same_series_command(spark)}"
+            "Jobs by spark-submit run; for `evenkeel spark` unset SPARK_HOME, or "
+            f"{same_series(spark)}"
         )
         yield Finding("PySpark and SPARK_HOME", Status.warning, said, fix)
 

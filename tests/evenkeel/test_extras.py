@@ -28,6 +28,27 @@ def test_a_missing_part_names_its_command() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("extra", "there", "wanted"),
+    [
+        ("spark", {"pyspark-client": "4.1.3"}, "4.1.3"),
+        ("airflow", {"pyspark": "4.1.4"}, "4.1.3"),  # the client has no 4.1.4
+    ],
+)
+def test_the_command_of_a_missing_part_makes_no_mixture(
+    extra: str, there: dict[str, str], wanted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(extras, "installed", there.get)
+    command = extras.install_command(extra)
+    assert command.count("'pyspark") == 2
+    assert command.endswith(f" 'pyspark=={wanted}' 'pyspark-client=={wanted}'")
+
+
+def test_a_spark_that_jobs_refuse_is_not_installed() -> None:
+    assert extras.same_series("3.5.1") == "use a Spark 4.0 or newer"
+    assert extras.same_series("4.0.2-amzn-0").startswith("run: pip install 'pyspark==4.0.")
+
+
 def test_a_release_that_is_too_old_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     for fine in (None, "3.1.0", "3.10.2", "4.0.0rc1"):
         monkeypatch.setattr(extras, "installed", lambda _, fine=fine: fine)
@@ -98,6 +119,17 @@ def test_the_console_sees_two_versions_before_it_starts_a_program(
     (line,) = done.stderr.splitlines()
     assert done.returncode == SetupError.exit_code
     assert "expected one version of PySpark, found pyspark 4.2.0" in line
+
+
+def test_a_pyspark_that_is_too_old_is_one_line_before_any_import_fails(tmp_path: Path) -> None:
+    """PySpark 3.5, as EMR 7 brings it by spark-submit, lacks names that jobs import."""
+    (tmp_path / "pyspark").mkdir()
+    (tmp_path / "pyspark" / "__init__.py").write_text("raise ImportError\n")
+    (tmp_path / "pyspark" / "version.py").write_text('__version__: str = "3.5.6"\n')
+    job = imported(tmp_path, PYSPARK_GATEWAY_PORT="1")
+    (line,) = job.stderr.splitlines()
+    assert job.returncode == extras.CANNOT_START
+    assert f"{tmp_path / 'pyspark'}: Spark 3.5.6 is too old: expected 4.0 or newer" in line
 
 
 def test_a_pyspark_that_spark_submit_brings_is_whole(mixed: Path, tmp_path: Path) -> None:

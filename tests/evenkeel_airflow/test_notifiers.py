@@ -82,6 +82,17 @@ def test_a_plan_that_waits_is_told(told: Told) -> None:
     assert line.startswith("approval r: words: move ") and line.endswith(" for epoch 1?")
 
 
+def test_a_message_that_cannot_be_sent_stops_no_plan(
+    told: Told, caplog: pytest.LogCaptureFixture
+) -> None:
+    told.shop.learn("rebalance_words--r")
+    told.shop.plan("rebalance_words--r", force=True)
+    told.shop.respec(approve_over=0)
+    told.file.mkdir()
+    _asks(told.dag.get_task("approve"), told.dag)
+    assert "nobody was told that a plan waits: the notifier failed" in caplog.text
+
+
 def _asks(task: Any, dag: Any) -> None:
     from unittest.mock import Mock
 

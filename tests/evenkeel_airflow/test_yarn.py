@@ -47,7 +47,7 @@ print("rows:", json.dumps([list(row) for row in rows]))
 
 #: A try of the task `migrate` in cluster mode. A file has what Airflow keeps over tries.
 WORKER = """
-import json, pathlib, sys
+import json, pathlib, sys, types
 from airflow.sdk import DAG
 from evenkeel_airflow.operators import SparkJob
 
@@ -62,7 +62,9 @@ given = {"--spec": spec, "--run": "again", "--digest": digest}
 with DAG("rebalance_sales"):
     task = SparkJob(task_id="migrate", job="migrate", arguments=given)
 task.application_args[-1] = attempt
-task.execute({"task_state_store": Kept(json.loads(file.read_text()) if file.exists() else {})})
+ti = types.SimpleNamespace(max_tries=2, stats_tags={})
+kept = Kept(json.loads(file.read_text()) if file.exists() else {})
+task.execute({"task_state_store": kept, "ti": ti})
 """
 
 

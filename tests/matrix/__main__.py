@@ -64,6 +64,7 @@ def run(cell: Cell, groups: Sequence[str], marks: str = "") -> Result:
     """Bring a cell's copy and environment up to date, and run groups of tests there."""
     home = FOLDER / cell.name
     copy_checkout(home)
+    tested = stamp()
     outcomes = dict.fromkeys(GROUPS, NOT_RUN)
     try:
         prepare(cell, home)
@@ -75,7 +76,7 @@ def run(cell: Cell, groups: Sequence[str], marks: str = "") -> Result:
     for group in groups:
         began = time.monotonic()
         code, summary = pytest(home, group, marks=marks)
-        outcomes[group] = f"{summary}, {time.monotonic() - began:.0f} s ({stamp()})"
+        outcomes[group] = f"{summary}, {time.monotonic() - began:.0f} s ({tested})"
         print(f"{cell.name}: {group}: {outcomes[group]}", flush=True)
         passed &= code == 0
     return Result(versions(cell, home), outcomes, passed)

@@ -19,6 +19,7 @@ from evenkeel.shared_spark import SharedSpark
 from evenkeel.submit import NO_JAVA, RM_ADDRESS, check_java, check_own_driver, job_command, job_file
 from evenkeel_airflow.airflow_versions import REMEMBERS_DRIVERS, AirflowFailException
 from evenkeel_airflow.operators.defaults import with_retries
+from evenkeel_airflow.operators.driver_python import driver_python
 from evenkeel_airflow.operators.lineage import Lineage
 from evenkeel_airflow.operators.runs import AirflowGateError, check_conf, one_line, run_name
 from partitioning.errors import SetupError
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 #: Where Airflow keeps, over the tries of a task, which of them submitted the driver.
 _SUBMITTED_BY = "evenkeel_attempt"
+#: There, too: the number of tries that the task has at most. To clear it raises this number.
+_MOST_TRIES = "evenkeel_max_tries"
 
 
 class SparkJob(Lineage, SparkSubmitOperator):
@@ -54,6 +57,8 @@ class SparkJob(Lineage, SparkSubmitOperator):
         self._process: subprocess.Popen[str] | None = None
         #: Whether this try has found an earlier driver, or submitted one.
         self._has_driver = False
+        #: Whether somebody has cleared the task since the driver was submitted.
+        self._cleared = True
 
     def render_template(
         self, content: Any, context: Any, jinja_env: Any = None, seen_oids: Any = None
@@ -125,6 +130,10 @@ class SparkJob(Lineage, SparkSubmitOperator):
         hook = self._hook
         process = hook and hook._submit_sp
         if process and process.returncode == CANNOT_START:
+            driver = hook._conf.get("spark.pyspark.driver.python")
+            if driver == sys.executable:
+                # It was this Python: the same check says what to do.
+                check_spark_here()
             what = f"the job {self.job} did not start: its Python lacks a package, or has a mixture"
             raise SetupError(what, fix="Read the line `evenkeel: error:` above, in this log")
         if hook and process and process.returncode == NO_JAVA:
@@ -180,6 +189,7 @@ class SparkJob(Lineage, SparkSubmitOperator):
         """
         if (store := context.get("task_state_store")) is not None:
             store.set(_SUBMITTED_BY, self._given()["--attempt"])
+            store.set(_MOST_TRIES, _tries(context))
         self._has_driver = True
         return super().submit_job(context)
 
@@ -193,15 +203,17 @@ class SparkJob(Lineage, SparkSubmitOperator):
                 return "FORGOTTEN"
             raise
         self._has_driver = True
+        store = context.get("task_state_store")
+        self._cleared = store is None or store.get(_MOST_TRIES) != _tries(context)
         return status
 
     def is_job_succeeded(self, status: str) -> bool:
-        """Return False: a driver that has ended well says nothing about a task that was cleared.
+        """Return whether a driver has ended well, of an earlier try of this very run of the task.
 
-        Airflow would take it for the result of this try, and do nothing. A job that has nothing
-        left to do ends at once.
+        One of before the task was cleared says nothing: Airflow would take it for the result of
+        this try, and do nothing. A job that has nothing left to do ends at once.
         """
-        return False
+        return not self._cleared and super().is_job_succeeded(status)
 
     def _get_hook(self) -> SparkSubmitHook:
         """Return Airflow's hook, with what only the connection can tell."""
@@ -278,19 +290,5 @@ class SparkJob(Lineage, SparkSubmitOperator):
             return error_left(registry, self.job, given.get("--run"), attempt)
 
 
-def driver_python(master: str, env: Mapping[str, str]) -> dict[str, str]:
-    """Return Spark settings that make a driver on this machine run this Python.
-
-    The driver imports this package. Workers on other machines keep the Python that they have, and a
-    Python that the user has chosen by a variable stays. It becomes a setting, too: Spark takes each
-    of these settings before each of the variables.
-
-    Parameters
-    ----------
-    master : Spark's master, such as `local[*]`
-    env : the environment of spark-submit, with the task's `env_vars`
-    """
-    settings = {"spark.pyspark.driver.python": "PYSPARK_DRIVER_PYTHON"}
-    if master.startswith("local"):
-        settings["spark.pyspark.python"] = "PYSPARK_PYTHON"
-    return {s: env.get(variable) or sys.executable for s, variable in settings.items()}
+def _tries(context: Any) -> int:
+    return int(context["ti"].max_tries)

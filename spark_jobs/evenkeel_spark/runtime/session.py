@@ -18,7 +18,7 @@ from evenkeel.extras import (
     delta_package,
     install_command,
     newer_needed,
-    same_series_command,
+    same_series,
 )
 from evenkeel.shared_spark import SharedSpark
 from evenkeel.submit import check_java, check_own_driver
@@ -121,7 +121,7 @@ def _check_one_spark(jvm: Any) -> None:
         raise SetupError(
             f"expected one version of Spark, found PySpark {pyspark.__version__} and Spark {found}",
             f"$SPARK_HOME, {os.environ.get('SPARK_HOME')}",
-            f"Unset SPARK_HOME, or run: {same_series_command(found)}",
+            f"Unset SPARK_HOME, or {same_series(found)}",
         )
 
 

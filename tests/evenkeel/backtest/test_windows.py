@@ -97,6 +97,7 @@ def test_a_last_window_that_seems_cut_off_is_told(tmp_path, days, told):
     """Three rows of a next day made the worst window 5.33 times the mean, not 1.42."""
     at = pd.to_datetime([f"2024-01-{day}:30" for day in days])
     pd.DataFrame({"k": "a", "t": at}).to_parquet(tmp_path / "t.parquet")
-    notes = read_series(str(tmp_path / "t.parquet"), ["k"], time="t").notes
+    series = read_series(str(tmp_path / "t.parquet"), ["k"], time="t")
     told_of = "the last window, 2024-01-03, has rows in its first 2% alone"
-    assert [n.startswith(told_of) for n in notes] == [True] * told
+    assert [n.startswith(told_of) for n in series.notes] == [True] * told
+    assert series.cut_off is told

@@ -266,7 +266,7 @@ def test_the_command_fails_if_something_is_wrong(world: World, tmp_path: Path) -
     assert "trips: input" in bad.stdout and "wrong" in bad.stdout
     assert "Correct input.path" in bad.stdout and "Correct the spec" in bad.stdout
     nowhere = run("--format", "json", EVENKEEL_TABLES=str(tmp_path / "none"))
-    assert "Set EVENKEEL_TABLES" in nowhere.stdout
+    assert nowhere.returncode == 1 and "Set EVENKEEL_TABLES" in nowhere.stdout
 
 
 def test_a_look_that_nobody_foresaw_to_fail_hides_no_other(

@@ -19,7 +19,8 @@ from airflow.sdk import DAG
 from evenkeel.extras import CANNOT_START
 from evenkeel_airflow.airflow_versions import AirflowFailException
 from evenkeel_airflow.operators import SparkJob, spark_job
-from evenkeel_airflow.operators.spark_job import driver_python
+from evenkeel_airflow.operators.driver_python import driver_python
+from partitioning.errors import SetupError
 from tests.support.worlds.shop import Shop
 # isort: on
 
@@ -72,8 +73,18 @@ def test_a_driver_that_lacks_a_package_is_not_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It has not read its options, so it leaves no error file."""
-    task = ended_with(CANNOT_START, tmp_path, monkeypatch)
+
+    def lacks() -> None:
+        raise SetupError("delta is not installed", fix="Run: pip install delta-spark")
+
+    other = {"PYSPARK_DRIVER_PYTHON": "/opt/python"}
+    task = ended_with(CANNOT_START, tmp_path, monkeypatch, env_vars=other)
     with pytest.raises(AirflowFailException, match="job maintain did not start.*evenkeel: error:"):
+        task.execute({})
+    # The worker's own Python lacks it, so the task has the command.
+    task = ended_with(CANNOT_START, tmp_path, monkeypatch)
+    monkeypatch.setattr(spark_job, "check_spark_here", lacks)
+    with pytest.raises(AirflowFailException, match="^delta is not installed. Run: pip install"):
         task.execute({})
 
 

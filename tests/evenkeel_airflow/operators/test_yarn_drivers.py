@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -83,7 +84,8 @@ class Yarn:
         patch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
         patch.setattr(spark_submit.time, "sleep", lambda _: None)
 
-    def attempt(self, name: str) -> None:
+    def attempt(self, name: str, max_tries: int = 2) -> None:
+        ti = SimpleNamespace(max_tries=max_tries, stats_tags={})
         with DAG("rebalance_d"):
             task = SparkJob(
                 task_id="learn",
@@ -91,7 +93,7 @@ class Yarn:
                 arguments={"--spec": self.shop.spec, "--run": "fails"},
             )
         task.application_args[-1] = name
-        task.execute({"task_state_store": self.kept})
+        task.execute({"task_state_store": self.kept, "ti": ti})
 
     def left(self, attempt: str, error: Exception) -> None:
         """Leave an error file, as a driver that fails does."""
@@ -153,8 +155,20 @@ def test_a_cleared_task_runs_although_its_driver_has_ended(
     manager.said = [SUCCEEDED]  # type: ignore[attr-defined]
     yarn.attempt("first")
     manager.said = [earlier, SUCCEEDED]  # type: ignore[attr-defined]
-    yarn.attempt("cleared")
+    yarn.attempt("cleared", max_tries=3)
     assert ["--attempt cleared" in line for line in yarn.submitted] == [False, True]
+
+
+@pytest.mark.skipif(not REMEMBERS_DRIVERS, reason="Airflow 3.3 or newer keeps a driver's id")
+def test_a_retry_takes_the_result_of_a_driver_that_has_ended_by_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, manager: ThreadingHTTPServer
+) -> None:
+    """Airflow needs minutes to see that a worker is dead."""
+    yarn = Yarn(tmp_path, monkeypatch, f"127.0.0.1:{manager.server_port}")
+    manager.said = [SUCCEEDED]  # type: ignore[attr-defined]
+    yarn.attempt("first")
+    yarn.attempt("second")
+    assert len(yarn.submitted) == 1
 
 
 def test_yarn_without_an_address_submits_and_waits(

@@ -65,8 +65,8 @@ CITED = {
     ),
     (RIVALS, rf"took {NUMBER} of the time of `OPTIMIZE \.\.\. ZORDER`"): Place(
         "moving",
-        r"20M rows of 2 GB, 10% of slots[^\n]*\n"
-        rf"\| the same, over `OPTIMIZE \.\.\. ZORDER` to the same layout \| [^|]* \| {NUMBER} ",
+        r"migrate, 5M rows, 10% of slots[^\n]*\n"
+        rf"\| the same, over `OPTIMIZE \.\.\. ZORDER` \| [^|]* \| {NUMBER} ",
     ),
     (RIVALS, rf"fullest of 10 channels {NUMBER} to {OTHER} times the mean"): Place(
         "../../README", rf"hashing gives one task {NUMBER} to {OTHER} times"
