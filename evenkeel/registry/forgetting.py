@@ -184,7 +184,13 @@ def _forget_in_sketches(registry: Registry, keys: Hashes) -> int:
     for made in files.sketch_folders():
         for day in files.sketched_days(made):
             file = files.sketch(made, day)
-            sketch = file.read()
+            try:
+                sketch = file.read()
+            except DamagedError:
+                # It may name the keys. `learn` makes it again.
+                file.remove()
+                changed += 1
+                continue
             if np.isin(sketch.heavy, keys).any():
                 file.write(sketch.without(keys))
                 changed += 1

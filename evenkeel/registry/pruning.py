@@ -35,7 +35,8 @@ def prune(registry: Registry, since: datetime, days: int) -> dict[str, int]:
     Parameters
     ----------
     since : nothing that was written from then on is removed
-    days : days of events, before the newest, whose sketches and window records stay
+    days : days of events, before the newest, whose sketches and window records stay. Sketches that
+        another spec has made count by the newest of all
 
     Raises
     ------
@@ -57,9 +58,9 @@ def prune(registry: Registry, since: datetime, days: int) -> dict[str, int]:
             heavy = {file.name for file in (kept.profile, kept.learned, kept.report)}
             gone["files of epochs"] += prune_files(store, f"epochs/{number:08d}", since, heavy)
     gone["lists of channels"] = _prune_lists(registry, since, current.plan_digest)
-    gone["windows"] = _prune_days(store, WINDOWS, since, days)
-    for made in registry.files.sketch_folders():
-        gone["sketches"] += _prune_days(store, f"{SKETCHES}/{made}", since, days)
+    gone["windows"] = _prune_days(store, [WINDOWS], since, days)
+    sketches = [f"{SKETCHES}/{made}" for made in registry.files.sketch_folders()]
+    gone["sketches"] = _prune_days(store, sketches, since, days)
     return {kind: count for kind, count in gone.items() if count}
 
 
@@ -141,13 +142,20 @@ def _prune_lists(registry: Registry, since: datetime, current: str | None) -> in
     return prune_files(registry.store, SPEC_CHANNELS, since, set(old.values()))
 
 
-def _prune_days(store: Store, folder: str, since: datetime, days: int) -> int:
+def _prune_days(store: Store, folders: Collection[str], since: datetime, days: int) -> int:
     """Remove files named by a day that is so many days before the newest; return how many."""
-    found = {name: day for name in store.names(folder) if (day := _day(name)) is not None}
-    if not found:
+    found = {
+        folder: {name: day for name in store.names(folder) if (day := _day(name)) is not None}
+        for folder in folders
+    }
+    known = [day for dated in found.values() for day in dated.values()]
+    if not known:
         return 0
-    first = max(found.values()) - timedelta(days=days)
-    return prune_files(store, folder, since, {n for n, day in found.items() if day < first})
+    first = max(known) - timedelta(days=days)
+    return sum(
+        prune_files(store, folder, since, {n for n, day in dated.items() if day < first})
+        for folder, dated in found.items()
+    )
 
 
 def prune_files(store: Store, folder: str, since: datetime, names: Collection[str]) -> int:

@@ -8,26 +8,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
+from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
-from evenkeel.registry.epochs import Registry
-from evenkeel.registry.files.records import ReleaseRecord
-from evenkeel.spec.allowed_roots import check_inside
 from evenkeel.spec.parts import CHANNEL, SLOT
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel.table import Table
 from evenkeel_spark.adoption.before import Before, find_before
 from evenkeel_spark.adoption.kept_values import partition_problems
+from evenkeel_spark.adoption.leaving import (
+    OUR_PROPERTIES,
+    check_not_kept,
+    made_by_us,
+    mark_released,
+)
+from evenkeel_spark.adoption.obstacles import space_problems
 from evenkeel_spark.adoption.rewrite import Layout, change
+from evenkeel_spark.adoption.team_checks import checked_columns, refuse_checked
 from evenkeel_spark.events.aggregate import exact
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.crash_point import crash_point
 from evenkeel_spark.tables.declared_columns import ROWS_PROPERTY
 from evenkeel_spark.tables.delta import commits, constraints, state
 from evenkeel_spark.tables.delta.write_session import own_session
-from evenkeel_spark.tables.membership import known_tables, owning_spec
+from evenkeel_spark.tables.membership import owning_spec, table_in_errors
 from evenkeel_spark.tables.moving import check_no_run_moves, repair_advice
 from evenkeel_spark.tables.spark_errors import CONFLICTS, first_line
 from evenkeel_spark.tables.table_properties import (
@@ -36,9 +42,6 @@ from evenkeel_spark.tables.table_properties import (
     TABLE_PROPERTY,
 )
 from partitioning.errors import FenceError, InputError
-
-#: Table properties that begin so are Evenkeel's, its constraints among them.
-OUR_PROPERTIES = ("evenkeel.", constraints.property_name(constraints.OURS))
 
 
 def release(
@@ -78,6 +81,7 @@ def release(
         rows, _ = state.read_newest(spark, spec.state[name].path)
         if CHANNEL in rows.columns:
             _partitions(spark, spec, name, rows.drop(SLOT, CHANNEL))
+            _check_droppable(spark, spec, name)
     for name in found:
         what = "its constraint, properties" + (", slot and channel" if drop_columns else "")
         say(f"{name}: {'would lose' if dry_run else 'loses'} {what}")
@@ -92,7 +96,7 @@ def release(
             _release(spark, table, name, drop_columns, registry_lost)
             crash_point("released")
     if not dry_run:
-        _mark(spark, table)
+        mark_released(table, partial(owning_spec, spark))
     return found
 
 
@@ -119,15 +123,6 @@ def _may_release(
         raise made_by_us(name, path)
     _check_registry(spark, table, name, properties.get(REGISTRY_PROPERTY), registry_lost)
     return True
-
-
-def made_by_us(name: str, path: str) -> InputError:
-    """Return the error of a table that bootstrap has made."""
-    return InputError(
-        "Evenkeel made it: without its placement, a split key counts several times",
-        f"{name} ({path})",
-        "Read it by `evenkeel.open_table`; or make a table of your own from that",
-    )
 
 
 def _check_registry(
@@ -162,37 +157,6 @@ def _check_registry(
         )
 
 
-def check_not_kept(table: Table, name: str, known: str | None, registry_lost: bool) -> None:
-    """Refuse a table that a registry keeps which is not the spec's.
-
-    Parameters
-    ----------
-    known : the registry that the table names
-    registry_lost : as in `release`
-
-    Raises
-    ------
-    InputError : another registry keeps it, or that of the spec is not lost
-    """
-    ours, path = table.registry, table.spec.state[name].path
-    where = f"{name} ({path})"
-    if known is not None and known != ours.url and keeps(known, path, where):
-        raise InputError(
-            f"was adopted with registry {known}, which keeps it; the spec has {ours.url}",
-            where,
-            "Correct `registry` in the spec",
-        )
-    if registry_lost and ours.numbers():
-        raise InputError("has epochs: it is not lost", ours.url, "Release without --registry-lost")
-
-
-def keeps(url: str, path: str, where: str) -> bool:
-    """Return whether the registry that a table names has this very table, and not a copy of it."""
-    check_inside({REGISTRY_PROPERTY: url}, where)
-    registry = Registry(url)
-    return path in known_tables(registry).values()
-
-
 def _names(spark: SparkSession, path: str) -> list[str]:
     return state.schema(spark, path).fieldNames()
 
@@ -214,16 +178,20 @@ def _what_stays(spark: SparkSession, spec: TableSpec, name: str) -> Iterator[str
             )
 
 
-def _mark(spark: SparkSession, table: Table) -> None:
-    """Note in the registry that all tables are the team's again, for other jobs to say so."""
-    if not table.registry.numbers() or table.registry.files.released.exists():
-        return
-    spec, known = table.spec, known_tables(table.registry)
-    # One with a spec of its own may leave alone.
-    if any(owning_spec(spark, known[n]) == spec.table for n in known if n not in spec.state):
-        return
-    now = datetime.now(UTC).isoformat("T", "seconds")
-    table.registry.files.released.write(ReleaseRecord(time=now))
+def _check_droppable(spark: SparkSession, spec: TableSpec, name: str) -> None:
+    """Refuse a rewrite without slot and channel that could not end.
+
+    Raises
+    ------
+    InputError : the team has named one of them in the table, or there is too little room
+    """
+    path, where = spec.state[name].path, table_in_errors(spec, name)
+    named = checked_columns(spark, path)
+    for column in (SLOT, CHANNEL):
+        refuse_checked(named, "drop", column, where)
+    size = state.files(spark, path).agg(F.sum("size")).collect()[0][0]
+    for problem in space_problems(spark, path, int(size or 0), where):
+        raise problem
 
 
 def _partitions(spark: SparkSession, spec: TableSpec, name: str, rows: DataFrame) -> list[str]:

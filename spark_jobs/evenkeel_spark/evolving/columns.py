@@ -17,8 +17,8 @@ from evenkeel.registry.state_view import (
     noted_merge,
 )
 from evenkeel.spec.table_spec import TableSpec
+from evenkeel_spark.adoption.team_checks import refuse_checked
 from evenkeel_spark.evolving.changes import Intent, Kind, TableChange
-from evenkeel_spark.evolving.team_checks import refuse_checked
 from evenkeel_spark.evolving.widening import FormatRules, widenings
 from evenkeel_spark.tables.column_inputs import (
     INPUTS_PROPERTY,
@@ -48,7 +48,7 @@ class TableColumns:
     name : of the state table, in the spec
     wanted : columns that events make by now
     types : Spark's simple name of the type of each input column
-    checked : constraints of the team's own, by a column that they name
+    checked : what of the team's own names a column, and how it goes
     rules : of the table's format
     """
 
@@ -59,7 +59,7 @@ class TableColumns:
     intent: Intent
     properties: Mapping[str, str]
     stored: StructType
-    checked: Mapping[str, str]
+    checked: Mapping[str, tuple[str, str]]
     rules: FormatRules
 
     @property

@@ -14,14 +14,14 @@ from pyspark.sql.types import StructField, StructType
 
 from evenkeel.registry.files.records import Membership
 from evenkeel.table import Table
-from evenkeel_spark.adoption.release import OUR_PROPERTIES
+from evenkeel_spark.adoption.leaving import OUR_PROPERTIES
 from evenkeel_spark.adoption.rewrite import Layout, change
+from evenkeel_spark.adoption.team_checks import checked_columns
 from evenkeel_spark.evolving.changes import Intent
 from evenkeel_spark.evolving.columns import TableColumns
 from evenkeel_spark.evolving.port import NewTable
 from evenkeel_spark.evolving.state_tables import is_half_left
 from evenkeel_spark.evolving.statements import statements
-from evenkeel_spark.evolving.team_checks import checked_columns
 from evenkeel_spark.evolving.widening import DELTA_RULES
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.column_inputs import INPUTS_PROPERTY, check_made_of, inputs_text

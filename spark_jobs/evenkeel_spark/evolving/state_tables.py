@@ -14,7 +14,7 @@ from datetime import date
 from evenkeel.registry.files.records import Membership
 from evenkeel.spec.allowed_roots import check_inside
 from evenkeel.table import Table
-from evenkeel_spark.adoption.release import keeps
+from evenkeel_spark.adoption.leaving import keeps
 from evenkeel_spark.evolving.changes import Intent, Kind, TableChange
 from evenkeel_spark.evolving.port import EvolvingTables
 from evenkeel_spark.tables.membership import differing, known_tables

@@ -21,6 +21,7 @@ from evenkeel_spark.runtime.retry import retry_on_conflict
 from evenkeel_spark.tables.delta import commits, constraints, state
 from evenkeel_spark.tables.delta.preflight import check_tables
 from evenkeel_spark.tables.delta.vacuum import days_kept
+from evenkeel_spark.tables.delta.write_session import UNMEASURED, own_session
 from evenkeel_spark.tables.membership import table_in_errors
 from evenkeel_spark.tables.spark_errors import REFUSED, SPARK_ERRORS
 from partitioning.errors import FenceError
@@ -107,7 +108,8 @@ class DeltaRows:
         channels = sorted(row[0] for row in hidden.select(state.CHANNEL).distinct().collect())
         if not channels:
             return
-        with commits.our_commit(self.spark, None, None, _META) as own:
+        sorting = own_session(self.spark, UNMEASURED)
+        with commits.our_commit(sorting, None, None, _META) as own:
             own.sql(
                 f"OPTIMIZE {state.sql_name(path)} WHERE {state.CHANNEL} IN "
                 f"({', '.join(map(str, channels))}) ZORDER BY ({state.SLOT})"

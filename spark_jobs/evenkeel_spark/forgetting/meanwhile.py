@@ -114,9 +114,22 @@ def none_forgotten(spark: SparkSession, spec: TableSpec) -> Iterator[NamingWrite
 
 
 def _look(spark: SparkSession, spec: TableSpec) -> Callable[[], None]:
-    """Return what refuses to go on if a key was forgotten since now."""
-    name, path = next((name, part.path) for name, part in spec.state.items())
-    where = table_in_errors(spec, name)
+    """Return what refuses to go on if a key was forgotten since now.
+
+    It looks at every state table: a call of forget that is under way has committed to the first,
+    and the others may still have the key.
+    """
+    looks = [_look_at(spark, spec, name) for name in spec.state]
+
+    def look() -> None:
+        for one in looks:
+            one()
+
+    return look
+
+
+def _look_at(spark: SparkSession, spec: TableSpec, name: str) -> Callable[[], None]:
+    path, where = spec.state[name].path, table_in_errors(spec, name)
     if not spec.iceberg:
         since = state.table_version(spark, path)
         return partial(check_none_forgotten, spark, path, where, since)

@@ -26,7 +26,7 @@ from evenkeel_spark.iceberg.survey import IcebergSurvey, must_rewrite, survey_ta
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.crash_point import crash_point
 from evenkeel_spark.tables.declared_columns import ROWS_PROPERTY
-from evenkeel_spark.tables.iceberg.checks import check_registry, iceberg_table
+from evenkeel_spark.tables.iceberg.checks import check_adopted, check_registry, iceberg_table
 from evenkeel_spark.tables.iceberg.schema_commit import add_columns
 from evenkeel_spark.tables.iceberg.table import BRANCHES, MAIN, IcebergTable
 from evenkeel_spark.tables.membership import table_in_errors
@@ -110,7 +110,8 @@ def _adopted(
 
     Raises
     ------
-    InputError : it is, with another registry, or its rows know another number of slots
+    InputError : it is, with another registry, in another way than the spec has it, or its rows
+        know another number of slots
     """
     found = table.properties()
     if found.get(TABLE_PROPERTY) == spec.table:
@@ -122,7 +123,10 @@ def _adopted(
                 table_in_errors(spec, name),
                 "Bring its registry back; or set `slots` to that number, if no epoch is published",
             )
-    return found.get(TABLE_PROPERTY) == spec.table and BEFORE_PROPERTY in found
+    adopted = found.get(TABLE_PROPERTY) == spec.table and BEFORE_PROPERTY in found
+    if adopted:
+        check_adopted(spec, name, table)
+    return adopted
 
 
 def _take(
@@ -136,7 +140,11 @@ def _take(
         return
     found = one.properties()
     noted = json.loads(found.get(BEFORE_PROPERTY, "{}")).get("properties", {})
-    before = {n: found.get(n) for n in UPDATES_WELL} | noted
+    # A noted value counts only where ours has taken its place since.
+    before = {
+        n: noted[n] if n in noted and found.get(n) == ours else found.get(n)
+        for n, ours in UPDATES_WELL.items()
+    }
     # A release has taken what it noted, and leaves BEFORE_PROPERTY where columns stay.
     begun = {ADOPTING_PROPERTY: spec.table, REGISTRY_PROPERTY: table.registry.url}
     begun[BEFORE_PROPERTY] = json.dumps({"properties": before})

@@ -24,6 +24,9 @@ from evenkeel_spark.windows.iceberg.notes import renew_note
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.sql import quoted
 
+#: Property by which Iceberg tells the order that a table is written in; a table without has none.
+SORT_ORDER = "sort-order"
+
 
 def steps(spark: SparkSession, table: Table) -> Iterator[tuple[str, Callable[[], str]]]:
     """Yield the name of each step, and the step, which says what it has done.
@@ -56,8 +59,11 @@ def _place(table: IcebergTable, where: str, function: PartitioningFunction, whol
 
 def _rewrite(table: IcebergTable) -> str:
     def once() -> Row | None:
-        order = f"'{quoted(slot_name(table))} ASC NULLS LAST'"
-        return table.call("rewrite_data_files", {"strategy": "'sort'", "sort_order": order})
+        by = {"strategy": "'sort'"}
+        # A table that a team keeps in an order of its own stays in it.
+        if SORT_ORDER not in table.properties():
+            by["sort_order"] = f"'{quoted(slot_name(table))} ASC NULLS LAST'"
+        return table.call("rewrite_data_files", by)
 
     # A writer that deletes rows of a file that is being rewritten is first.
     found = once_free(table.name, table.refresh, once, STATEMENT_TRIES)

@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
 from pyspark.sql import SparkSession
 
 from evenkeel.registry.epochs import Registry
-from evenkeel.registry.files.records import ReleaseRecord
 from evenkeel.spec.parts import CHANNEL, SLOT
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel.table import Table
-from evenkeel_spark.adoption.release import OUR_PROPERTIES, check_not_kept, made_by_us
+from evenkeel_spark.adoption.leaving import (
+    OUR_PROPERTIES,
+    check_not_kept,
+    made_by_us,
+    mark_released,
+)
 from evenkeel_spark.iceberg.adopt import UPDATES_WELL
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.crash_point import crash_point
-from evenkeel_spark.tables.iceberg.checks import check_registry, iceberg_table, our_columns
+from evenkeel_spark.tables.iceberg.checks import (
+    check_registry,
+    iceberg_table,
+    our_columns,
+    owner_of,
+)
 from evenkeel_spark.tables.iceberg.schema_commit import columns_in_use
 from evenkeel_spark.tables.iceberg.table import IcebergTable
 from evenkeel_spark.tables.membership import table_in_errors
@@ -84,9 +92,8 @@ def release(
         say(f"{name}: {what}{', without slot and channel' if drop_columns else ''}")
         if not dry_run:
             _release(name, found[name], drop_columns)
-    if not dry_run and registry.numbers() and not registry.files.released.exists():
-        now = datetime.now(UTC).isoformat("T", "seconds")
-        registry.files.released.write(ReleaseRecord(time=now))
+    if not dry_run:
+        mark_released(table, lambda path: owner_of(IcebergTable(spark, path)))
     return ours
 
 

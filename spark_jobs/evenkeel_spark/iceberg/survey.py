@@ -121,6 +121,8 @@ def must_rewrite(table: IcebergTable, function: PartitioningFunction, rows: int)
     """Return whether an adoption writes all rows again, and not a few that are elsewhere alone."""
     # Without both of our columns no row is placed, whatever others are called.
     placed = len(our_columns(table.schema())) > 1
+    # Files of before are not partitioned by a field that is added again, so joins would shuffle.
+    placed = placed and CHANNEL in table.partitions()
     return not placed or count_misplaced(table, function) > FEW * rows
 
 

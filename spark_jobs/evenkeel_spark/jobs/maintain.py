@@ -31,7 +31,7 @@ from evenkeel_spark.tables.delta import commits, constraints, state
 from evenkeel_spark.tables.delta.filesystem import check_writable, remove_torn
 from evenkeel_spark.tables.delta.preflight import check_tables
 from evenkeel_spark.tables.delta.vacuum import held_until, keep_versions, vacuum
-from evenkeel_spark.tables.delta.write_session import own_session
+from evenkeel_spark.tables.delta.write_session import UNMEASURED, own_session
 from evenkeel_spark.windows.window_notes import renew
 from partitioning.errors import EvenkeelError, FenceError, InputError, UnreachableError
 from partitioning.function.sql import quoted, string_sql
@@ -51,6 +51,7 @@ _SORTED = {
     "spark.databricks.io.skipping.mdc.sortWithinFiles": "true",
     "spark.databricks.io.skipping.mdc.addNoise": "false",
     "spark.databricks.io.skipping.mdc.rangeId.max": "65536",
+    **UNMEASURED,
 }
 
 

@@ -214,6 +214,18 @@ def test_days_before_the_window_go(aged: Table) -> None:
     assert left[-1] == windows[-1] and not [name for name in left if name.startswith("2001")]
 
 
+def test_sketches_of_a_spec_of_before_go_by_the_newest_day_of_all(aged: Table) -> None:
+    """They have names of heavy keys. No day comes to their folder any more."""
+    root = Path(aged.registry.url)
+    made = sorted(f for f in files(aged) if f.startswith("sketches/"))
+    before = root / "sketches" / "other" / "2001-01-01.npz"
+    before.parent.mkdir()
+    before.write_bytes((root / made[-1]).read_bytes())
+    age(before.parent)
+    prune(aged.registry, SINCE, 3)
+    assert sorted(f for f in files(aged) if f.startswith("sketches/")) == made[-4:]
+
+
 def test_what_is_new_stays_whatever_its_day(old: Table) -> None:
     before = files(old)
     age(Path(old.registry.url), 1)

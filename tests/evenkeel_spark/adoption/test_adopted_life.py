@@ -17,6 +17,7 @@ from evenkeel_spark.adoption.adopt import adopt
 from evenkeel_spark.adoption.release import release
 from evenkeel_spark.forgetting.forget import forget
 from evenkeel_spark.jobs import learn, maintain, migrate
+from evenkeel_spark.jobs.maintain import optimize
 from evenkeel_spark.migration.repair import repair
 from evenkeel_spark.tables.delta import state
 from partitioning.function.key_text import key_text
@@ -168,3 +169,27 @@ def test_forget_tells_for_how_long_an_adopted_table_keeps_the_rows(
     said = capsys.readouterr().out
     assert f"runs after {(datetime.now(UTC) + timedelta(days=90)).date()}" in said
     assert "orders: 0 rows" not in said
+
+
+@pytest.mark.parametrize(
+    "measured",
+    ["'delta.dataSkippingStatsColumns' = 'miles'", "'delta.dataSkippingNumIndexedCols' = 0"],
+)
+def test_a_table_with_few_statistics_is_forgotten_from_and_maintained(
+    spark: SparkSession, adopted: World, measured: str
+) -> None:
+    """OPTIMIZE refuses to sort by a column without statistics, unless it is told not to look."""
+    path = str(adopted.folder / "orders")
+    spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ({measured})")
+    run(spark, adopted, "r1", capacities=(1, 1, 1, 0.3))
+    hidden = state.files(spark, path).where("deleted > 0")
+    assert not hidden.isEmpty()
+    (key,) = (
+        spark.read.format("delta").load(path).select(*adopted.table.spec.key).limit(1).collect()
+    )
+    assert forget(spark, adopted.table, [key_text(key)])["orders"] > 0
+    assert state.files(spark, path).where("deleted > 0").isEmpty()
+    for _ in range(3):
+        rows = spark.read.format("delta").load(path).where("channel = 0").limit(1)
+        rows.write.format("delta").mode("append").save(path)
+    assert optimize(spark, path) > 0

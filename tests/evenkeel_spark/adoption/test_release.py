@@ -190,7 +190,7 @@ def test_a_release_that_died_before_its_mark_is_gone_on_with(
 
     adopt(spark, team.table)
     with monkeypatch.context() as patch:
-        patch.setattr(releasing, "_mark", die)
+        patch.setattr(releasing, "mark_released", die)
         with pytest.raises(Died):
             release(spark, team.table)
     assert release(spark, team.table) == []
@@ -229,3 +229,27 @@ def test_a_partition_column_that_is_gone_is_an_error(spark: SparkSession, team: 
         with pytest.raises(InputError, match="was partitioned by day"):
             release(spark, team.table, drop_columns=True, dry_run=dry_run)
     assert release(spark, team.table) == ["profiles", "orders"]
+
+
+@pytest.mark.parametrize("why", ["constraint", "room"])
+def test_what_stops_the_second_rewrite_stops_the_first_too(
+    spark: SparkSession, team: World, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    adopt(spark, team.table)
+    paths = {name: part.path for name, part in team.table.spec.state.items()}
+    second = [*paths.values()][-1]
+    if why == "constraint":
+        spark.sql(f"ALTER TABLE delta.`{second}` ADD CONSTRAINT open CHECK (channel >= 0)")
+    else:
+        free = dict.fromkeys(paths.values(), 10**12) | {second: 9}
+        monkeypatch.setattr(
+            "evenkeel_spark.tables.delta.filesystem.free_bytes", lambda _, f: free[f]
+        )
+    versions = {path: state.table_version(spark, path) for path in paths.values()}
+    said = {
+        "constraint": "cannot drop column 'channel': the constraint open names it",
+        "room": "a rewrite needs .* bytes, and 9 are free",
+    }
+    with pytest.raises(InputError, match=said[why]):
+        release(spark, team.table, drop_columns=True)
+    assert {path: state.table_version(spark, path) for path in paths.values()} == versions

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from evenkeel_spark.events.sketch_store import Sketches
+from evenkeel_spark.forgetting.delta_rows import DeltaRows
 from evenkeel_spark.forgetting.forget import forget
+from evenkeel_spark.forgetting.meanwhile import none_forgotten
 from evenkeel_spark.jobs import apply_window as window_job
 from evenkeel_spark.jobs import learn as learn_job
 from evenkeel_spark.jobs.apply_window import apply_window
+from evenkeel_spark.jobs.bootstrap import bootstrap
 from partitioning.errors import FenceError, InputError
 from tests.conftest import World
 from tests.support.worlds.windows import hooked, rows
@@ -142,3 +146,22 @@ def test_a_learn_under_way_writes_no_name(
     error = world.table.registry.run("r").error.read()
     assert "a key was forgotten meanwhile" in error.message
     assert learn_job.main(asked) == 0
+
+
+def test_a_job_that_begins_between_two_tables_writes_no_name(
+    spark: SparkSession, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Forget has committed to the first table, and the job reads the key in the second one."""
+    table = world.with_seen().table
+    bootstrap(spark, table, DAYS[0])
+    real, job = DeltaRows.delete, ExitStack()
+
+    def delete(self: DeltaRows, name: str, wanted: Any) -> int:
+        if name == "seen":
+            job.enter_context(none_forgotten(spark, table.spec))
+        return real(self, name, wanted)
+
+    monkeypatch.setattr(DeltaRows, "delete", delete)
+    forget(spark, table, ["D001"])
+    with pytest.raises(FenceError, match="seen.*a key was forgotten meanwhile"):
+        job.close()

@@ -6,6 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from evenkeel.spec.parts import StateTable
 from evenkeel_spark.iceberg import maintain as maintaining
 from evenkeel_spark.iceberg.adopt import adopt
 from evenkeel_spark.iceberg.maintain import steps as maintain_steps
@@ -14,8 +15,10 @@ from evenkeel_spark.iceberg.release import release
 from evenkeel_spark.iceberg.repair import repair
 from evenkeel_spark.iceberg.roll_back import roll_back
 from evenkeel_spark.iceberg.verify import verify
+from evenkeel_spark.tables.iceberg.checks import adopted_tables
 from evenkeel_spark.tables.iceberg.table import IcebergTable
 from evenkeel_spark.tables.table_properties import BEFORE_PROPERTY
+from partitioning.errors import InputError
 from tests.conftest import World
 from tests.support.iceberg.tables import NAMES, both, placed, planned
 
@@ -109,3 +112,77 @@ def test_a_row_that_comes_beside_the_move_is_moved_too(lake: SparkSession, team:
     before = both(lake)
     verify(lake, migration)
     assert both(lake) == before and placed(lake, team)
+
+
+def test_a_value_that_a_team_sets_beside_a_killed_adoption_comes_back(
+    lake: SparkSession, team: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Died(BaseException):
+        pass
+
+    def die(step: str) -> None:
+        if step == "noted":
+            raise Died
+
+    orders, mode = IcebergTable(lake, "lake.db.orders"), "write.update.mode"
+    with monkeypatch.context() as patch:
+        patch.setattr("evenkeel_spark.runtime.crash_point.reached", die)
+        with pytest.raises(Died):
+            adopt(lake, team.table)
+    orders.set_properties({mode: "copy-on-write"})
+    adopt(lake, team.table)
+    assert orders.properties()[mode] == "merge-on-read"
+    release(lake, team.table)
+    assert orders.properties()[mode] == "copy-on-write"
+
+
+def test_files_without_the_partition_are_written_again(lake: SparkSession, team: World) -> None:
+    """Else a join would shuffle for as long as one of them is left."""
+    adopt(lake, team.table)
+    release(lake, team.table)
+    IcebergTable(lake, "lake.db.orders").alter("DROP PARTITION FIELD channel")
+    found = {survey.name: survey.rewrites for survey in adopt(lake, team.table, dry_run=True)}
+    assert found == {"orders": True, "profiles": False}
+    adopt(lake, team.table)
+    specs = lake.table("lake.db.orders.files").select("spec_id").distinct().count()
+    assert specs == 1 and placed(lake, team)
+
+
+def test_maintain_keeps_the_order_of_a_team(lake: SparkSession, team: World) -> None:
+    orders = IcebergTable(lake, "lake.db.orders")
+    orders.alter("WRITE ORDERED BY at")
+    adopt(lake, team.table)
+    for _ in range(6):
+        lake.table("lake.db.orders").where("channel = 0").limit(1).writeTo(orders.sql).append()
+    (rewrite,) = (step for what, step in maintaining.steps(lake, team.table) if "orders, f" in what)
+    orders.set_properties({"write.target-file-size-bytes": "1000"})
+    assert rewrite() != "0 rewritten"
+    orders.refresh()
+    ids = {row[0] for row in lake.table("lake.db.orders.files").select("sort_order_id").collect()}
+    assert orders.loaded().sortOrder().orderId() in ids - {0}
+
+
+def test_one_table_that_leaves_alone_does_not_release_the_others(
+    lake: SparkSession, team: World
+) -> None:
+    adopt(lake, team.table)
+    parts = {n: {"path": p.path, "format": "iceberg", "rows": p.rows} for n, p in _state(team)}
+    team.respec(state={"profiles": parts["profiles"]})
+    assert release(lake, team.table) == ["profiles"]
+    assert not team.table.registry.files.released.exists()
+    team.respec(state=parts)
+    assert release(lake, team.table) == ["orders"]
+    with pytest.raises(InputError, match="was released on .* Run `evenkeel adopt trips`"):
+        adopted_tables(lake, team.table.spec)
+
+
+def test_a_spec_that_says_other_rows_is_not_adopted(lake: SparkSession, team: World) -> None:
+    adopt(lake, team.table)
+    parts = {n: {"path": p.path, "format": "iceberg", "rows": "one"} for n, p in _state(team)}
+    team.respec(state=parts)
+    with pytest.raises(InputError, match="is adopted with rows: many, the spec says rows: one"):
+        adopt(lake, team.table)
+
+
+def _state(team: World) -> list[tuple[str, StateTable]]:
+    return [*team.table.spec.state.items()]

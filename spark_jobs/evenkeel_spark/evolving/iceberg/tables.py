@@ -17,7 +17,7 @@ from evenkeel.registry.files.records import Membership
 from evenkeel.registry.state_view import slot_column
 from evenkeel.spec.parts import SLOT
 from evenkeel.table import Table
-from evenkeel_spark.adoption.release import OUR_PROPERTIES
+from evenkeel_spark.adoption.leaving import OUR_PROPERTIES
 from evenkeel_spark.evolving.changes import Intent, TableChange
 from evenkeel_spark.evolving.columns import TableColumns
 from evenkeel_spark.evolving.port import NewTable

@@ -38,6 +38,8 @@ RESULT_SETTINGS = {
     # A session that stays up would read an input as it was.
     "spark.databricks.delta.stalenessLimit": "0",
 }
+#: Lets OPTIMIZE sort by a column without statistics: a team may collect them for others alone.
+UNMEASURED = {"spark.databricks.delta.optimize.zorder.checkStatsCollection.enabled": "false"}
 #: Delta's settings for one write: its commit's metadata and its transaction id. Delta silently
 #: skips a write whose id was committed before. So only sessions for one write have these settings.
 USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"

@@ -76,6 +76,12 @@ def check_adopted(spec: TableSpec, name: str, table: IcebergTable) -> dict[str, 
     properties = table.properties()
     if (owner := properties.get(TABLE_PROPERTY)) is None:
         if part.plain:
+            if (mark := Registry(spec.registry).files.released.find()) is not None:
+                raise InputError(
+                    f"was released on {mark.time[:10]}",
+                    where,
+                    f"Run `evenkeel adopt {spec.table}` to adopt it again, or remove its spec",
+                )
             raise InputError("is not adopted", where, f"Run `evenkeel adopt {spec.table}`")
         if known_tables(Registry(spec.registry)).get(name) == table.name:
             raise InputError(
