@@ -177,7 +177,8 @@ def forecast(sketches: Sequence[Sketch], decay: Decay = "auto") -> Forecast:
         return Forecast(whole, UNKNOWN, UNKNOWN, np.ones(1), 0.0, "no window has load", ())
     came, all_new = new_shares(past, whole.heavy)
     new = room_for(came)
-    uncertain = _doubt(past, whole, came)
+    silent = "" if sketches[-1].load.any() else "the last window has no load"
+    uncertain = _doubt(past, whole, came) or silent
     if all_new and all_new[-1]:
         whole = _without_last(sketches, past[-1], whole)
         loaded, past, new = loaded[:-1], past[:-1], room_for(came[:-1])
@@ -257,7 +258,9 @@ def _doubt(past: Sequence[Sketch], whole: Sketch, came: Sequence[float]) -> str:
     if totals[-1] * JUMP < float(np.mean(totals[:-1])):
         part = totals[-1] / float(np.mean(totals[:-1]))
         return f"the last window has {part:.1%} of the load of those before"
-    largest = float(whole.heavy_load.max(initial=0.0)) / float(whole.load.sum())
+    largest = max(
+        float(s.heavy_load.max(initial=0.0)) / float(s.load.sum()) for s in (whole, past[-1])
+    )
     if largest > MAX_KEY_PART:
         return f"one key has {largest:.0%} of the load"
     return ""

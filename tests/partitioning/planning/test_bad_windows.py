@@ -64,6 +64,13 @@ def one_key(seed: int) -> list[Sketch]:
     return [sketch(random.poisson(truth).astype(float), 5000) for _ in range(8)]
 
 
+def then_one_key(seed: int) -> list[Sketch]:
+    """Return windows of one truth, and one in which one of its heavy keys has 99%."""
+    load = np.random.default_rng(seed).poisson(2000 * zipf(300, 1.2)).astype(float)
+    load[5] = load.sum() * 99
+    return [*known(seed), scaled(sketch(load, 1000), 0.01)]
+
+
 #: Name -> windows of a seed in which nothing but chance changes.
 BAD: dict[str, Callable[[int], list[Sketch]]] = {
     "one window": lambda seed: steady(1, seed + 100),
@@ -79,12 +86,18 @@ BAD: dict[str, Callable[[int], list[Sketch]]] = {
     "all keys new": all_new,
     "all keys new after known ones": then_new,
     "one key of 99%": one_key,
+    "one key of 99% after known ones": then_one_key,
+    "no load after good windows": lambda seed: [
+        *steady(8, seed),
+        scaled(steady(1, seed)[0], 0.0),
+    ],
 }
 #: Name -> windows from which the function in force was made; without one: steady ones.
 EARLIER = {
     "one key of 99%": one_key,
     "all keys new": all_new,
     "all keys new after known ones": known,
+    "one key of 99% after known ones": known,
     "known keys": known,
 }
 
