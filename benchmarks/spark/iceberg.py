@@ -196,8 +196,15 @@ def measured(spark: SparkSession, case: Case, kind: str) -> tuple[float, float]:
 
 
 def report(spark: SparkSession, case: Case, kind: str, runs: int) -> None:
-    """Print the shuffles of a plan, and how full and how slow its fullest task is."""
+    """Print the shuffles of a plan, and how full and how slow its fullest task is.
+
+    Raises
+    ------
+    RuntimeError : the plan of our tables has a shuffle
+    """
     plan = spark.sql(f"EXPLAIN {case.join(kind)}").head()[0]
+    if kind == "even" and "Exchange" in plan:
+        raise RuntimeError(f"expected no Exchange in the plan, found one: {plan}")
     by = f"pmod(hash({case.key}), {CHANNELS})" if kind == "shuffled" else "_partition"
     many = next(iter(case.rows))
     counts = [
@@ -210,7 +217,7 @@ def report(spark: SparkSession, case: Case, kind: str, runs: int) -> None:
         for part in zip(*(measured(spark, case, kind) for _ in range(runs)), strict=True)
     )
     print(
-        f"{kind}: {plan.count('Exchange hash')} shuffles; fullest task over mean: rows "
+        f"{kind}: {plan.count('Exchange ')} shuffles; fullest task over mean: rows "
         f"{fullest:.3f}, CPU seconds {slowest:.3f}; on {CORES} cores {wall:.2f} s",
         flush=True,
     )

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from tests.model.checker.canonical import small_versions
 from tests.model.protocols.protocol import Scenario, Variant
 from tests.model.protocols.repair.tables import REPAIRING
-from tests.model.rows import placed
+from tests.model.rows import MOVED, NEXT, WINDOW, placed, sums
 from tests.model.state import State, Table, alone
 
 
@@ -44,6 +44,21 @@ class Seen(NamedTuple):
     verified: bool
 
 
+class WindowsSeen(NamedTuple):
+    """What can be seen of the windows in a table, in the model and in the world.
+
+    Parameters
+    ----------
+    until : day before which all events are in, as commits tell; UNKNOWN: they do not
+    held : how often the rows have the events of the first day, and of the second
+    count : newest transaction id of a window or note
+    """
+
+    until: int
+    held: tuple[int, int]
+    count: int
+
+
 class PartedError(AssertionError):
     """A job has made a change that the model does not allow."""
 
@@ -68,6 +83,14 @@ def seen(scenario: Scenario, state: State) -> Seen:
     )
 
 
+def windows_seen(scenario: Scenario, state: State) -> WindowsSeen:
+    """Look at the windows of a state of the model."""
+    (table,) = state.tables
+    value = sums(table.rows)[MOVED]
+    held = value // WINDOW % 8, value // NEXT % 8
+    return WindowsSeen(table.until, held, table.count)
+
+
 def _admitted(epoch: int, table: Table) -> tuple[int, ...]:
     if not table.movers:
         return ()
@@ -80,18 +103,36 @@ class Trace:
     Parameters
     ----------
     look : looks at the world
+    view : looks at a state of the model in the same way
+    planned : whether the only run has its plan already; else numbers of windows can be seen, and
+        are not made small
     """
 
-    def __init__(self, variant: Variant, scenario: Scenario, look: Callable[[], Seen]) -> None:
-        self.variant, self.scenario, self.look = variant, scenario, look
-        self.states = {s for _, s in variant.start(scenario, scenario.first(), "plan", 0)}
-        self.now, self.changes, self.told = look(), 0, ["learns and plans"]
-        self.states = {s for s in self.states if seen(scenario, s) == self.now}
-        assert self.states, "the model begins elsewhere"
+    def __init__(
+        self,
+        variant: Variant,
+        scenario: Scenario,
+        look: Callable[[], NamedTuple],
+        view: Callable[[Scenario, State], NamedTuple] = seen,
+        planned: bool = True,
+    ) -> None:
+        self.variant, self.scenario, self.look, self.view = variant, scenario, look, view
+        self.small = small_versions if planned else lambda state: state
+        first = scenario.first()
+        self.states = {s for _, s in variant.start(scenario, first, "plan", 0)}
+        if not planned:
+            self.states = {first}
+        self.now, self.changes, self.told = look(), 0, ["begins"]
+        self.states = {s for s in self.states if view(scenario, s) == self.now}
+        assert self.states, f"the model begins elsewhere: {self.now}"
 
     @contextmanager
     def job(self, name: str) -> Iterator[Callable[[str], None]]:
-        """Follow one job. Call what this gives at each point that the job passes."""
+        """Follow one job. Call what this gives at each point that the job passes.
+
+        Another one may run whole while it does.
+        """
+        beside = {len(s.procs) for s in self.states}
         self.told.append(f"{name} starts")
         self.states = {
             s for one in self.states for _, s in self.variant.start(self.scenario, one, name, 0)
@@ -107,7 +148,7 @@ class Trace:
             self.states = {s._replace(procs=()) for s in self._reached()}
             raise
         self.point("the end")
-        self.states = {s for s in self._reached() if not s.procs}
+        self.states = {s for s in self._reached() if len(s.procs) in beside}
         self._check(bool(self.states), f"{name} may not end here")
 
     def point(self, label: str) -> None:
@@ -116,10 +157,18 @@ class Trace:
         if now == self.now:
             return
         self.told.append(f"{label}: {now}")
-        reached = self._reached()
-        after = {s for one in reached for s in self._steps(one)}
-        self.states = {s for s in after if seen(self.scenario, s) == now}
-        allowed = {seen(self.scenario, s) for s in after} - {self.now}
+        self._follow({s for one in self._reached() for s in self._steps(one)}, now)
+
+    def hand(self, what: str, act: Callable[[], object]) -> None:
+        """Do something by hand, which the model must know."""
+        act()
+        self.told.append(f"by hand: {what}")
+        done = (self.variant.hands(self.scenario, one) for one in self._reached())
+        self._follow({self.small(s) for some in done for _, s in some}, self.look())
+
+    def _follow(self, after: set[State], now: NamedTuple) -> None:
+        self.states = {s for s in after if self.view(self.scenario, s) == now}
+        allowed = {self.view(self.scenario, s) for s in after} - {self.now}
         self._check(bool(self.states), f"the model allows {sorted(allowed) or 'nothing'}")
         self.now, self.changes = now, self.changes + 1
 
@@ -128,7 +177,7 @@ class Trace:
         found, todo = set(self.states), list(self.states)
         while todo:
             for after in self._steps(todo.pop()):
-                if after not in found and seen(self.scenario, after) == self.now:
+                if after not in found and self.view(self.scenario, after) == self.now:
                     found.add(after)
                     todo.append(after)
         return found
@@ -138,7 +187,7 @@ class Trace:
             rest = state._replace(procs=state.procs[:i] + state.procs[i + 1 :])
             for _, after in self.variant.steps[proc.job, proc.at](self.scenario, rest, proc):
                 # A job that closes and opens for ever would make new versions for ever.
-                yield small_versions(after)
+                yield self.small(after)
 
     def _check(self, fine: bool, why: str) -> None:
         if not fine:
