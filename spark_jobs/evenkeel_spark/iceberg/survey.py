@@ -127,10 +127,12 @@ def must_rewrite(table: IcebergTable, function: PartitioningFunction, rows: int)
 
 
 def _folder(table: IcebergTable) -> str | None:
-    """Return a table's folder if it is on a disk or in HDFS: buckets have no end."""
-    told = table.spark.sql(f"DESCRIBE TABLE EXTENDED {table.sql}").where("col_name = 'Location'")
-    found = told.first()
-    place = "" if found is None else str(found["data_type"])
+    """Return the folder of a table's data if it is on a disk or in HDFS: buckets have no end."""
+    place = table.properties().get("write.data.path")
+    if place is None:
+        told = table.spark.sql(f"DESCRIBE TABLE EXTENDED {table.sql}")
+        found = told.where("col_name = 'Location'").first()
+        place = "" if found is None else str(found["data_type"])
     return place if place.startswith(("/", "file:", "hdfs:")) else None
 
 

@@ -216,7 +216,11 @@ def test_a_dry_run_tells_how_long_and_of_too_little_room(
     assert f"profiles: {keys} rows, {keys} keys, " in said and "orders: 3,000 rows, " in said
     assert "orders: a rewrite takes about 0 s on " in said
     assert "orders: a stream that reads this table stops at that snapshot" in said
-    monkeypatch.setattr("evenkeel_spark.tables.delta.filesystem.free_bytes", lambda *_: 10)
+    # New files go there, whatever room the old ones have.
+    apart = str(team.folder / "apart")
+    one(lake, "orders").set_properties({"write.data.path": apart})
+    free = "evenkeel_spark.tables.delta.filesystem.free_bytes"
+    monkeypatch.setattr(free, lambda _, folder: 10 if folder == apart else 10**12)
     with pytest.raises(InputError, match="orders .*: a rewrite needs .* bytes, and 10 are free"):
         adopt(lake, team.table)
     assert not team.table.registry.numbers()
