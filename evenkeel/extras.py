@@ -56,7 +56,7 @@ def install_command(extra: str) -> str:
     wanted = [f"'{found[1]}'" for line in lines if (found := own.fullmatch(line))]
     other = {"spark": "pyspark-client", "airflow": "pyspark"}.get(extra)
     if wanted and other and (there := installed(other)):
-        both = there if extra == "spark" else _BOTH.get(_series(there), there)
+        both = _BOTH.get(_series(there), [*_BOTH.values()][-1])
         wanted = [one for one in wanted if not re.match(r"'pyspark\W", one)]
         wanted.append(_pins(both, "pyspark", "pyspark-client"))
     return "pip install " + (" ".join(wanted) or f"'WHEEL[{extra}]', where WHEEL is its file")

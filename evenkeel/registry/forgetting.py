@@ -65,10 +65,11 @@ def forget_names(registry: Registry, keys: Hashes, texts: Collection[str]) -> di
     Raises
     ------
     FenceError : a run has begun to move state meanwhile
-    DamagedError : a file of an epoch or of the watch is torn, so nobody knows which keys it names
+    DamagedError : a file of an epoch or of the watch is torn, so nobody knows which keys it names.
+        Or a sketch is: all else is cleaned by then
     """
     gone = Counter[str]()
-    gone["sketches"] = _forget_in_sketches(registry, keys)
+    gone["sketches"], torn = _forget_in_sketches(registry, keys)
     current = registry.current().number
     for run in list(_naming(registry, keys)):
         plan = readable_plan(run)
@@ -87,6 +88,9 @@ def forget_names(registry: Registry, keys: Hashes, texts: Collection[str]) -> di
     for number in registry.numbers():
         gone["files of epochs"] += _forget_in_epoch(registry.archive(number), keys)
     gone["sentences of the watch"] += _forget_newest_sentence(registry, keys, texts)
+    if torn is not None:
+        # Only now, so that it keeps no other name.
+        raise torn
     return {kind: count for kind, count in gone.items() if count}
 
 
@@ -179,22 +183,21 @@ def _forget_newest_sentence(registry: Registry, keys: Hashes, texts: Collection[
     return 1
 
 
-def _forget_in_sketches(registry: Registry, keys: Hashes) -> int:
-    files, changed = registry.files, 0
+def _forget_in_sketches(registry: Registry, keys: Hashes) -> tuple[int, DamagedError | None]:
+    """Return how many were changed, and the error of the first that is torn."""
+    files, changed, torn = registry.files, 0, None
     for made in files.sketch_folders():
         for day in files.sketched_days(made):
             file = files.sketch(made, day)
             try:
                 sketch = file.read()
-            except DamagedError:
-                # It may name the keys. `learn` makes it again.
-                file.remove()
-                changed += 1
+            except DamagedError as error:
+                torn = torn or error
                 continue
             if np.isin(sketch.heavy, keys).any():
                 file.write(sketch.without(keys))
                 changed += 1
-    return changed
+    return changed, torn
 
 
 def _forget_errors(registry: Registry, texts: Collection[str]) -> int:

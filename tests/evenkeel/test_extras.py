@@ -33,6 +33,7 @@ def test_a_missing_part_names_its_command() -> None:
     [
         ("spark", {"pyspark-client": "4.1.3"}, "4.1.3"),
         ("airflow", {"pyspark": "4.1.4"}, "4.1.3"),  # the client has no 4.1.4
+        ("airflow", {"pyspark": "3.5.1"}, "4.2.0"),  # and no 3.5
     ],
 )
 def test_the_command_of_a_missing_part_makes_no_mixture(

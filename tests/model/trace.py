@@ -91,6 +91,16 @@ def windows_seen(scenario: Scenario, state: State) -> WindowsSeen:
     return WindowsSeen(table.until, held, table.count)
 
 
+def _jobs(state: State) -> tuple[str, ...]:
+    return tuple(sorted(proc.job for proc in state.procs))
+
+
+def _without(state: State, job: str) -> State:
+    """Return a state after a job was killed; of two of one name it is the one that began last."""
+    at = [i for i, proc in enumerate(state.procs) if proc.job == job][-1:]
+    return state._replace(procs=tuple(p for i, p in enumerate(state.procs) if i not in at))
+
+
 def _admitted(epoch: int, table: Table) -> tuple[int, ...]:
     if not table.movers:
         return ()
@@ -132,7 +142,7 @@ class Trace:
 
         Another one may run whole while it does.
         """
-        beside = {len(s.procs) for s in self.states}
+        beside = {_jobs(s) for s in self.states}
         self.told.append(f"{name} starts")
         self.states = {
             s for one in self.states for _, s in self.variant.start(self.scenario, one, name, 0)
@@ -145,10 +155,10 @@ class Trace:
         except BaseException:
             self.point("the end")
             # A job that fails or is killed leaves what it has done, and is no more.
-            self.states = {s._replace(procs=()) for s in self._reached()}
+            self.states = {_without(s, name) for s in self._reached()}
             raise
         self.point("the end")
-        self.states = {s for s in self._reached() if len(s.procs) in beside}
+        self.states = {s for s in self._reached() if _jobs(s) in beside}
         self._check(bool(self.states), f"{name} may not end here")
 
     def point(self, label: str) -> None:

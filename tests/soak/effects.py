@@ -25,7 +25,7 @@ DAYS_PER_EFFECT = {
     "runs left while rows moved": 180,
     "kills of a job that moves rows": 180,
     "rows moved by roll_back": 180,
-    "files removed by maintain": 40,
+    "maintains that removed files": 40,
     "commits of evolve": 40,
     "commits of forget": 120,
     "late writers refused": 60,

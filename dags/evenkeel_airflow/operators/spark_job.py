@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 #: Where Airflow keeps, over the tries of a task, which of them submitted the driver.
 _SUBMITTED_BY = "evenkeel_attempt"
-#: There, too: the number of tries that the task has at most. To clear it raises this number.
+#: There, too: the number of tries that the task has at most, and the driver that was submitted
+#: then. To clear a task that has ended raises this number.
 _MOST_TRIES = "evenkeel_max_tries"
 
 
@@ -189,9 +190,11 @@ class SparkJob(Lineage, SparkSubmitOperator):
         """
         if (store := context.get("task_state_store")) is not None:
             store.set(_SUBMITTED_BY, self._given()["--attempt"])
-            store.set(_MOST_TRIES, _tries(context))
         self._has_driver = True
-        return super().submit_job(context)
+        driver = super().submit_job(context)
+        if store is not None:
+            store.set(_MOST_TRIES, [_tries(context), driver])
+        return driver
 
     def get_job_status(self, external_id: Any, context: Any) -> str:
         """Return what the cluster says of an earlier driver, "FORGOTTEN" if it knows it no more."""
@@ -204,7 +207,8 @@ class SparkJob(Lineage, SparkSubmitOperator):
             raise
         self._has_driver = True
         store = context.get("task_state_store")
-        self._cleared = store is None or store.get(_MOST_TRIES) != _tries(context)
+        of_this_run = [_tries(context), external_id]
+        self._cleared = store is None or store.get(_MOST_TRIES) != of_this_run
         return status
 
     def is_job_succeeded(self, status: str) -> bool:

@@ -121,9 +121,17 @@ def must_rewrite(table: IcebergTable, function: PartitioningFunction, rows: int)
     """Return whether an adoption writes all rows again, and not a few that are elsewhere alone."""
     # Without both of our columns no row is placed, whatever others are called.
     placed = len(our_columns(table.schema())) > 1
-    # Files of before are not partitioned by a field that is added again, so joins would shuffle.
-    placed = placed and CHANNEL in table.partitions()
-    return not placed or count_misplaced(table, function) > FEW * rows
+    if not placed or _apart(table):
+        return True
+    return count_misplaced(table, function) > FEW * rows
+
+
+def _apart(table: IcebergTable) -> bool:
+    """Return whether a data file is not partitioned by channel: joins shuffle for as long."""
+    specs = table.loaded().specs().values()
+    by = [s.specId() for s in specs if any(f.name() == CHANNEL for f in s.fields())]
+    files = table.spark.table(f"{table.sql}.files")
+    return not files.where(~F.col("spec_id").isin(by)).isEmpty()
 
 
 def _folder(table: IcebergTable) -> str | None:

@@ -34,7 +34,7 @@ from evenkeel.registry.verdict import (
 from evenkeel.table import Table
 from evenkeel.watch import state_file
 from evenkeel.watch.state import WatchState
-from partitioning.errors import FenceError
+from partitioning.errors import DamagedError, FenceError
 from partitioning.function.hashing import Hashes
 from partitioning.planning.decide import Decision
 from partitioning.strategies.skew import Threshold
@@ -237,12 +237,15 @@ def test_a_torn_file_may_name_the_key_and_goes(waiting: Table, file: str, begun:
     check_at_rest(waiting.registry, key)
     forget_names(waiting.registry, key, [name])
     assert run.name not in waiting.registry.store.names("runs")
-    # A torn sketch may name it, too.
+    # A torn sketch may name it, too. It is told once all else is clean.
     files = waiting.registry.files
     made = files.sketch_folders()[0]
     torn = Path(files.sketch(made, files.sketched_days(made)[0]).path)
     torn.write_bytes(torn.read_bytes()[:-40])
-    assert forget_names(waiting.registry, key, [name]) == {"sketches": 1} and not torn.exists()
+    with pytest.raises(DamagedError, match="Delete it and learn again"):
+        forget_names(waiting.registry, key, [name])
+    torn.unlink()
+    assert naming(waiting, name) == set()
 
 
 @pytest.mark.parametrize("decided", [False, True])

@@ -16,6 +16,7 @@ from tests.support import airflow_env  # noqa: F401  it sets the environment
 
 # Only now: the environment above must be set before Airflow is first imported.
 # isort: off
+from airflow.exceptions import AirflowException
 from airflow.providers.apache.spark.hooks import spark_submit
 from airflow.sdk import DAG
 
@@ -169,6 +170,17 @@ def test_a_retry_takes_the_result_of_a_driver_that_has_ended_by_then(
     yarn.attempt("first")
     yarn.attempt("second")
     assert len(yarn.submitted) == 1
+    # Somebody clears it, and the new driver cannot be submitted: the old one is no result.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(spark_submit.SparkSubmitHook, "submit", _fail)
+        with pytest.raises(AirflowException, match="the queue is full"):
+            yarn.attempt("cleared", max_tries=5)
+    yarn.attempt("again", max_tries=5)
+    assert "--attempt again" in yarn.submitted[1]
+
+
+def _fail(*_: Any) -> None:
+    raise AirflowException("the queue is full")
 
 
 def test_yarn_without_an_address_submits_and_waits(

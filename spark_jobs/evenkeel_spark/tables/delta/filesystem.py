@@ -110,6 +110,9 @@ def free_bytes(spark: SparkSession, path: str) -> int | None:
     """Return the bytes that a folder's store has left; None: it has no end, or does not say."""
     files, where = _files(spark, path)
     try:
+        # Java says that nothing is free in a folder that is not there yet.
+        while not files.exists(where) and where.getParent() is not None:
+            where = where.getParent()
         free = int(files.getStatus(where).getRemaining())
     except JAVA_ERRORS:
         return None
