@@ -49,7 +49,8 @@ def look_at_table(spec: TableSpec, conf: Mapping[str, str]) -> Iterator[Finding]
         if state.format == "iceberg":
             # Spark alone reaches its files, by the catalog.
             continue
-        yield writable(f"{spec.table}: state {name}", state.path)
+        made = state.plain and _no_delta(f"{spec.table}: state {name}", state.path)
+        yield made or writable(f"{spec.table}: state {name}", state.path)
         yield log_store(f"{spec.table}: log store of {name}", state.path, conf)
     yield exclusive(f"{spec.table}: registry", spec.registry)
 
@@ -65,6 +66,11 @@ def readable(what: str, url: str, spec: TableSpec | None = None) -> Finding:
         return unseen
     try:
         with store_errors("read", url):
+            if spec is not None and spec.input.format != "delta" and _is_delta(url):
+                said = (
+                    f"{url}: a Delta table, read as {spec.input.format}: removed rows would count"
+                )
+                return Finding(what, Status.wrong, said, "Set input.format to delta")
             return _first_file(what, url, spec)
     except _FAULTS as error:
         return _wrong(what, url, error, "Correct input.path, or let this account read it")
@@ -81,6 +87,20 @@ def _unseen(what: str, url: str) -> Finding | None:
     if not fix and scheme not in _BY_HADOOP:
         return None
     return Finding(what, Status.warning, f"{url}: {said}", fix)
+
+
+def _no_delta(what: str, url: str) -> Finding | None:
+    """Return what is wrong with a place that must have a team's Delta table; None: nothing."""
+    with suppress(*_FAULTS):
+        if not _unseen(what, url) and not _is_delta(url):
+            said = f"{url}: expected a Delta table, found nothing"
+            return Finding(what, Status.wrong, said, "Correct its path")
+    return None
+
+
+def _is_delta(url: str) -> bool:
+    fs, place = fsspec.core.url_to_fs(url)
+    return bool(fs.exists(f"{place.rstrip('/')}/_delta_log"))
 
 
 def _first_file(what: str, url: str, spec: TableSpec | None) -> Finding:

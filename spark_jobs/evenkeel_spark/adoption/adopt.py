@@ -83,6 +83,7 @@ def adopt(spark: SparkSession, table: Table, dry_run: bool = False) -> list[Surv
     for name in spec.state:
         if name not in waiting:
             _check_as_before(spark, spec, name)
+            say(f"{name}: is adopted already")
     surveys = [look(spark, spec, name, function) for name in waiting]
     for survey in surveys:
         for line in survey.found(function):

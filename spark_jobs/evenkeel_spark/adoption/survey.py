@@ -112,7 +112,7 @@ class Survey:
     def _rewrite_lines(self, table: StateTable, cores: int) -> Iterator[str]:
         yield (
             f"{self.name}: one commit would write all {self.size:,} bytes again, with the columns "
-            f"{SLOT} and {CHANNEL}"
+            f"{SLOT} and {CHANNEL}, and more where rows in the order of slots compress less"
         )
         yield seconds_line(self.name, self.size, cores)
         yield (
@@ -230,7 +230,7 @@ def evenness_line(name: str, channels: Mapping[int, int], function: Partitioning
     fullest = imbalance(rows, function.capacities)
     return (
         f"{name}: by epoch {function.epoch} its fullest channel gets {fullest:.3f} times its share "
-        "of the rows; a rebalance evens out the load of the input"
+        "of the rows. A rebalance moves whole keys, so the heaviest one is its limit"
     )
 
 

@@ -17,6 +17,7 @@ from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.events.csv_files import read_csv
 from evenkeel_spark.events.read_errors import reading
 from evenkeel_spark.tables.comparable import comparable
+from evenkeel_spark.tables.delta.filesystem import is_delta
 from evenkeel_spark.tables.delta.state import read_fixed
 from evenkeel_spark.tables.spark_errors import first_line
 from partitioning.errors import InputError
@@ -45,6 +46,13 @@ def read_events(
     InputError : the input is missing or unreadable, or a column is missing or of a wrong type
     """
     source = spec.input
+    if source.format != "delta" and is_delta(spark, source.path):
+        raise InputError(
+            f"expected {source.format} files, found a Delta table: rows that it has removed would "
+            "count",
+            source.path,
+            "Set input.format to delta in the spec",
+        )
     try:
         with reading(spec):
             if source.format == "csv":

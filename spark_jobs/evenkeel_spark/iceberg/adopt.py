@@ -75,7 +75,9 @@ def adopt(spark: SparkSession, table: Table, dry_run: bool = False) -> list[Iceb
     waiting = {}
     for name in spec.state:
         one = iceberg_table(spark, spec, name)
-        if not _adopted(spec, name, one, function):
+        if _adopted(spec, name, one, function):
+            say(f"{name}: is adopted already")
+        else:
             waiting[name] = one
     surveys = [survey_table(spec, name, one, function) for name, one in waiting.items()]
     for survey in surveys:

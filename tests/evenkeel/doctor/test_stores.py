@@ -45,6 +45,21 @@ def test_columns_that_an_input_lacks_are_named_with_their_fields(
     assert "dest" in found.fix and "'dest'" not in found.found
 
 
+def test_a_delta_table_that_is_read_by_its_files_is_wrong(world: World, tmp_path: Path) -> None:
+    (tmp_path / "lake" / "_delta_log").mkdir(parents=True)
+    world.respec(input={"path": "lake", "time": "at"})
+    found = stores.readable("input", str(tmp_path / "lake"), world.table.spec)
+    assert (found.status, found.fix) == (Status.wrong, "Set input.format to delta")
+
+
+def test_a_table_of_a_team_that_is_not_there_is_wrong(world: World, tmp_path: Path) -> None:
+    for name, there in (("lake", Status.ok), ("laek", Status.wrong)):
+        (tmp_path / "lake" / "_delta_log").mkdir(parents=True, exist_ok=True)
+        world.respec(state={"orders": {"path": name, "rows": "many"}})
+        rows = {r.what: r.status for r in stores.look_at_table(world.table.spec, {})}
+        assert rows["trips: state orders"] is there
+
+
 def test_a_csv_that_only_spark_reads_is_no_fault(world: World, tmp_path: Path) -> None:
     folder = tmp_path / "input"
     folder.mkdir()

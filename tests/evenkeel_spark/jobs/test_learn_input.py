@@ -6,8 +6,10 @@ from datetime import date
 
 import numpy as np
 import pytest
+from pyspark.sql import SparkSession
 
 from evenkeel_spark.events.daily_sketches import Passes, sketch_days
+from evenkeel_spark.events.reader import read_events
 from evenkeel_spark.jobs import learn as job
 from evenkeel_spark.jobs.learn import learn
 from partitioning.errors import DamagedError, InputError
@@ -17,6 +19,15 @@ from tests.support.raw_json import read_json
 
 pytestmark = pytest.mark.spark
 STRING = (KeyColumn("dest", "string"),)
+
+
+def test_a_delta_table_that_the_spec_reads_by_its_files_is_refused(
+    spark: SparkSession, ready: World
+) -> None:
+    """Files of rows that Delta has removed stay for days, and would count."""
+    world = ready.respec(input={"path": "state/totals"}, key=["dest"])
+    with pytest.raises(InputError, match="found a Delta table.*Set input.format to delta"):
+        read_events(spark, world.table.spec)
 
 
 @pytest.mark.parametrize("bad", [-1.0, float("nan"), float("inf"), None])

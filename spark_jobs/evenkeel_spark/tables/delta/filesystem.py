@@ -106,6 +106,15 @@ def has_parquet(spark: SparkSession, path: str) -> bool:
     return False
 
 
+def is_delta(spark: SparkSession, path: str) -> bool:
+    """Return whether a folder is a Delta table; False for a pattern, and where nobody can look."""
+    try:
+        files, log = _files(spark, path, "_delta_log")
+        return bool(files.exists(log))
+    except JAVA_ERRORS:
+        return False
+
+
 def free_bytes(spark: SparkSession, path: str) -> int | None:
     """Return the bytes that a folder's store has left; None: it has no end, or does not say."""
     files, where = _files(spark, path)
