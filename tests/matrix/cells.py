@@ -106,6 +106,7 @@ GROUPS: dict[str, list[str]] = {
         "tests/evenkeel_ui/airflow_runs/test_triage.py",
     ],
     "operators": [
+        f"{_AIRFLOW}/operators/test_conf.py",
         f"{_AIRFLOW}/operators/test_jobs.py",
         f"{_AIRFLOW}/operators/test_kubernetes.py",
         f"{_AIRFLOW}/operators/test_lineage.py",
