@@ -45,11 +45,11 @@ class Seen(NamedTuple):
 
 
 class WindowsSeen(NamedTuple):
-    """What can be seen of the windows in a table, in the model and in the world.
+    """The windows in a table, as one can see them in the model and in the world.
 
     Parameters
     ----------
-    until : day before which all events are in, as commits tell; UNKNOWN: they do not
+    until : day before which all events are in, by the commits. UNKNOWN: they do not say
     held : how often the rows have the events of the first day, and of the second
     count : newest transaction id of a window or note
     """

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 #: Where Airflow keeps, over the tries of a task, which of them submitted the driver.
 _SUBMITTED_BY = "evenkeel_attempt"
-#: There, too: the number of tries that the task has at most, and the driver that was submitted
-#: then. To clear a task that has ended raises this number.
-_MOST_TRIES = "evenkeel_max_tries"
+#: There, too: how many tries the task had at most when its driver was submitted, and that driver.
+#: To clear a task that has ended raises the number.
+_SUBMISSION = "evenkeel_submission"
 
 
 class SparkJob(Lineage, SparkSubmitOperator):
@@ -58,8 +58,8 @@ class SparkJob(Lineage, SparkSubmitOperator):
         self._process: subprocess.Popen[str] | None = None
         #: Whether this try has found an earlier driver, or submitted one.
         self._has_driver = False
-        #: Whether somebody has cleared the task since the driver was submitted.
-        self._cleared = True
+        #: Whether nobody has cleared the task since that driver was submitted.
+        self._of_this_run = False
 
     def render_template(
         self, content: Any, context: Any, jinja_env: Any = None, seen_oids: Any = None
@@ -193,7 +193,7 @@ class SparkJob(Lineage, SparkSubmitOperator):
         self._has_driver = True
         driver = super().submit_job(context)
         if store is not None:
-            store.set(_MOST_TRIES, [_tries(context), driver])
+            store.set(_SUBMISSION, [_tries(context), driver])
         return driver
 
     def get_job_status(self, external_id: Any, context: Any) -> str:
@@ -207,8 +207,8 @@ class SparkJob(Lineage, SparkSubmitOperator):
             raise
         self._has_driver = True
         store = context.get("task_state_store")
-        of_this_run = [_tries(context), external_id]
-        self._cleared = store is None or store.get(_MOST_TRIES) != of_this_run
+        submission = store and store.get(_SUBMISSION)
+        self._of_this_run = submission == [_tries(context), external_id]
         return status
 
     def is_job_succeeded(self, status: str) -> bool:
@@ -217,7 +217,7 @@ class SparkJob(Lineage, SparkSubmitOperator):
         One of before the task was cleared says nothing: Airflow would take it for the result of
         this try, and do nothing. A job that has nothing left to do ends at once.
         """
-        return not self._cleared and super().is_job_succeeded(status)
+        return self._of_this_run and super().is_job_succeeded(status)
 
     def _get_hook(self) -> SparkSubmitHook:
         """Return Airflow's hook, with what only the connection can tell."""

@@ -121,12 +121,12 @@ def must_rewrite(table: IcebergTable, function: PartitioningFunction, rows: int)
     """Return whether an adoption writes all rows again, and not a few that are elsewhere alone."""
     # Without both of our columns no row is placed, whatever others are called.
     placed = len(our_columns(table.schema())) > 1
-    if not placed or _apart(table):
+    if not placed or _unpartitioned(table):
         return True
     return count_misplaced(table, function) > FEW * rows
 
 
-def _apart(table: IcebergTable) -> bool:
+def _unpartitioned(table: IcebergTable) -> bool:
     """Return whether a data file is not partitioned by channel: joins shuffle for as long."""
     specs = table.loaded().specs().values()
     by = [s.specId() for s in specs if any(f.name() == CHANNEL for f in s.fields())]

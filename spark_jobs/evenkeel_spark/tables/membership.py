@@ -23,6 +23,22 @@ def table_in_errors(spec: TableSpec, name: str) -> str:
     return f"{name} ({spec.state[name].path})"
 
 
+def check_not_released(spec: TableSpec, name: str) -> None:
+    """Refuse a team's table without an owner if the registry tells that it was released.
+
+    Raises
+    ------
+    InputError : says when
+    """
+    mark = Registry(spec.registry).files.released.find() if spec.plain else None
+    if mark is not None:
+        raise InputError(
+            f"was released on {mark.time[:10]}",
+            table_in_errors(spec, name),
+            f"Run `evenkeel adopt {spec.table}` to adopt it again, or remove its spec",
+        )
+
+
 def changed_members(registry: Registry, epoch: Epoch) -> dict[str, Membership]:
     """Return what joined or left under an epoch, by name."""
     now, files, found = epoch.function.digest, registry.files, {}

@@ -237,7 +237,7 @@ def test_a_torn_file_may_name_the_key_and_goes(waiting: Table, file: str, begun:
     check_at_rest(waiting.registry, key)
     forget_names(waiting.registry, key, [name])
     assert run.name not in waiting.registry.store.names("runs")
-    # A torn sketch may name it, too. It is told once all else is clean.
+    # A torn sketch may name it, too. The error comes once all else is clean.
     files = waiting.registry.files
     made = files.sketch_folders()[0]
     torn = Path(files.sketch(made, files.sketched_days(made)[0]).path)

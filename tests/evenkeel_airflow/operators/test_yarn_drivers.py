@@ -170,7 +170,7 @@ def test_a_retry_takes_the_result_of_a_driver_that_has_ended_by_then(
     yarn.attempt("first")
     yarn.attempt("second")
     assert len(yarn.submitted) == 1
-    # Somebody clears it, and the new driver cannot be submitted: the old one is no result.
+    # Somebody clears it, and the new driver cannot be submitted. The old one does not count.
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(spark_submit.SparkSubmitHook, "submit", _fail)
         with pytest.raises(AirflowException, match="the queue is full"):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Callable
+from contextlib import nullcontext, suppress
 from datetime import date, timedelta
 from typing import Any
 
@@ -18,7 +18,7 @@ from evenkeel_spark.tables.delta import commits, state
 from evenkeel_spark.windows.applied_windows import applied
 from evenkeel_spark.windows.undo_window import undo_window
 from evenkeel_spark.windows.window_notes import renew
-from partitioning.errors import EvenkeelError, InputError
+from partitioning.errors import InputError
 from tests import conftest
 from tests.chaos.points import Fault, Stop, watched
 from tests.model.protocols.now import NOW
@@ -43,7 +43,7 @@ class World:
         self.path = self.table.spec.state["totals"].path
         days = ready.events["at"].dt.date
         self.events = [int((days == FIRST + timedelta(days=n)).sum()) for n in (0, 1)]
-        self.first = self._trips()
+        self.first, self.version = self._trips(), state.table_version(spark, self.path)
         self.trace = Trace(NOW, SCENARIO, self.look, windows_seen, planned=False)
 
     def _trips(self) -> int:
@@ -86,14 +86,10 @@ class World:
         sql = f"RESTORE TABLE {state.sql_name(self.path)} TO VERSION AS OF {self.version}"
         self.trace.hand("RESTORE", lambda: self.spark.sql(sql))
 
-    version = 0
-
 
 @pytest.fixture
 def world(spark: SparkSession, ready: conftest.World) -> World:
-    made = World(spark, ready)
-    made.version = state.table_version(spark, made.path)
-    return made
+    return World(spark, ready)
 
 
 def test_windows_and_a_note_do_what_the_model_allows(world: World) -> None:
@@ -129,29 +125,21 @@ def test_a_job_that_comes_first_is_what_the_model_allows(world: World, other: st
 def test_a_window_upon_rows_that_were_brought_back_is_undone(world: World) -> None:
     world.run("window")
     fault = Fault(f"before {MERGED}", world.restore)
-    with suppress(EvenkeelError):
+    with pytest.raises(InputError, match="expected each window upon the rows that it had seen"):
         world.run("next window", fault)
     assert world.trace.now == WindowsSeen(UNKNOWN, (0, 1), 2)
     world.run("undo")
     assert world.trace.now == WindowsSeen(0, (0, 0), 2)
 
 
-@contextmanager
-def _without_ids(patch: pytest.MonkeyPatch) -> Iterator[None]:
-    real: Callable[..., Any] = commits.our_commit
-    with patch.context() as patched:
-        patched.setattr(job.commits, "our_commit", lambda spark, *_: real(spark, None, None, _[-1]))
-        yield
-
-
 def test_windows_without_transaction_ids_part_from_the_model(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The trace is no proof if it lets everything pass."""
-    with (
-        _without_ids(monkeypatch),
-        pytest.raises(PartedError, match=r"held=\(1, 0\), count=0[^\n]*\nthe model allows"),
-    ):
+    real: Callable[..., Any] = commits.our_commit
+    without = lambda spark, app, number, meta: real(spark, None, None, meta)  # noqa: E731
+    monkeypatch.setattr(job.commits, "our_commit", without)
+    with pytest.raises(PartedError, match=r"held=\(1, 0\), count=0[^\n]*\nthe model allows"):
         world.run("window")
 
 

@@ -2,6 +2,7 @@
 
 import re
 
+import numpy as np
 import pytest
 
 from tests.support.docs.figures import Place, only, row
@@ -148,3 +149,35 @@ def test_the_first_screen_of_the_readme_rounds_what_make_run_printed() -> None:
     assert f"{after}, in place of {hashing[0]:.2f} (`make run`)" in told
     later = sum(moved[1:]) / 2
     assert f"{moved[0]:.0f}% of the state moved at first, then about {later:.0f}% a month" in told
+
+
+def test_the_page_of_unseen_windows_counts_the_rows_of_its_table() -> None:
+    text = (ROOT / "docs/benchmarks/unseen.md").read_text()
+    words = " ".join(text.split())
+    rows = [line.split(" | ") for line in re.findall(r"^\| .+, N = \d+, .*", text, re.M)][:43]
+    halves = {h: [r for r in rows if r[0].endswith(h)] for h in ("choice", "report")}
+    kept, told, moves_less = [], [], 0
+    for of_half in halves.values():
+        less = [tuple(map(float, re.findall(r"[+-]?\d\.\d{4}", r[2])[:2])) for r in of_half]
+        # The last cell names the rivals that the planner is above by more than one error.
+        kept.append(sum(not r[-1].strip(" |") for r in of_half))
+        higher = sum("reference" in r[-1] for r in of_half)
+        lower = sum(mean < -error for mean, error in less)
+        told.append((lower, len(of_half) - lower - higher, higher))
+        moves_less += sum(
+            float(r[1].split()[-1][:-1]) < float(r[2].split()[-1][:-1]) for r in of_half
+        )
+    choices, others = map(len, halves.values())
+    assert f"the rule on {sum(kept)} of 43 rows (**missed** on {43 - sum(kept)})" in words
+    assert f"{kept[0]} of {choices} for choices, and {kept[1]} of {others} that are" in words
+    counted = "on {} rows for choices, level on {} and higher on {}. ".format(*told[0])
+    assert (
+        counted
+        + "In the other half it is lower on {}, level on {} and higher on {}.".format(*told[1])
+        in words
+    )
+    assert f"It moves less than the reference on {moves_less} of the 43 rows" in words
+    hardest = [r for r in halves["report"] if "tailnum, day, N = 20" in r[0]]
+    without = np.array([float(r[2].split()[0]) for r in halves["report"] if r not in hardest])
+    error = without.std(ddof=1) / np.sqrt(len(without))
+    assert f"Without it, it is {without.mean():+.4f} ±{error:.4f}." in words

@@ -26,6 +26,7 @@ from evenkeel_spark.tables.delta.state import (
 )
 from evenkeel_spark.tables.membership import (
     check_members,
+    check_not_released,
     known_tables,
     owning_spec,
     refuse_missing,
@@ -122,13 +123,8 @@ def check_ours(spark: SparkSession, spec: TableSpec, name: str) -> dict[str, str
     """
     path = spec.state[name].path
     if table_version(spark, path) >= 0 and TABLE_PROPERTY not in properties(spark, path):
+        check_not_released(spec, name)
         registry = Registry(spec.registry)
-        if spec.plain and (mark := registry.files.released.find()) is not None:
-            raise InputError(
-                f"was released on {mark.time[:10]}",
-                f"{name} ({path})",
-                f"Run `evenkeel adopt {spec.table}` to adopt it again, or remove its spec",
-            )
         if known_tables(registry).get(name) == path:
             raise InputError(
                 f"has lost the properties of Evenkeel: it was released, or was brought back to "

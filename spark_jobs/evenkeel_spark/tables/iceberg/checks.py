@@ -20,7 +20,12 @@ from evenkeel_spark.tables.declared_columns import (
     check_made_from_events,
 )
 from evenkeel_spark.tables.iceberg.table import ADDED, SLOT_NAME, IcebergTable
-from evenkeel_spark.tables.membership import check_members, known_tables, table_in_errors
+from evenkeel_spark.tables.membership import (
+    check_members,
+    check_not_released,
+    known_tables,
+    table_in_errors,
+)
 from evenkeel_spark.tables.moving import repair_advice
 from evenkeel_spark.tables.table_properties import REGISTRY_PROPERTY, SLOTS_PROPERTY, TABLE_PROPERTY
 from partitioning.errors import InputError, UnderWayError
@@ -76,12 +81,7 @@ def check_adopted(spec: TableSpec, name: str, table: IcebergTable) -> dict[str, 
     properties = table.properties()
     if (owner := properties.get(TABLE_PROPERTY)) is None:
         if part.plain:
-            if (mark := Registry(spec.registry).files.released.find()) is not None:
-                raise InputError(
-                    f"was released on {mark.time[:10]}",
-                    where,
-                    f"Run `evenkeel adopt {spec.table}` to adopt it again, or remove its spec",
-                )
+            check_not_released(spec, name)
             raise InputError("is not adopted", where, f"Run `evenkeel adopt {spec.table}`")
         if known_tables(Registry(spec.registry)).get(name) == table.name:
             raise InputError(
