@@ -1,4 +1,4 @@
-"""The console: look at specs, epochs and keys, compare strategies, repair tables.
+"""The console: look at specs, epochs, runs and keys, compare strategies, repair tables.
 
 Every command that answers takes `--format json` (backtest: `jsonl`) for machines. Those that start
 Spark print what the job prints. Our own errors are one line on stderr. The exit code is 2; or
@@ -20,9 +20,9 @@ from evenkeel import __version__
 from evenkeel.backtest.command import backtest
 from evenkeel.doctor.command import doctor
 from evenkeel.inspect.key_history import owner_names
+from evenkeel.registry.epochs import Registry
 from evenkeel.render.answer_format import As, Format, answer, minute_text, shown_text
-from evenkeel.runs.figures import break_even, numbers
-from evenkeel.runs.record import read_run
+from evenkeel.run_commands import cost, runs
 from evenkeel.spark_commands import TableName, adopt, evolve, forget, job, release, repair, spark
 from evenkeel.spec.loading import check_enough_slots, find_spec
 from evenkeel.table import open_table
@@ -109,6 +109,7 @@ def check(
 def epochs(table: TableName, format: As = Format.table) -> None:
     """List a table's epochs."""
     registry = open_table(table).registry
+    _note_release(registry)
     facts = [_summary(registry.epoch(n)) for n in registry.numbers()]
     if not facts and format is not Format.json:
         sys.stdout.write(f"no epoch is published yet in {registry.url}: bootstrap or adopt it\n")
@@ -130,7 +131,9 @@ def show(
     format: As = Format.table,
 ) -> None:
     """Show one epoch: its function, its channels and the versions of its state tables."""
-    found = open_table(table).epoch(epoch)
+    of = open_table(table)
+    found = of.epoch(epoch)
+    _note_release(of.registry)
     function = found.function
     facts = {
         **_summary(found),
@@ -174,8 +177,8 @@ def sql(
         raise InputError(
             f"expected the dialect spark, got {dialect!r}: {why}",
             "--dialect",
-            "Ask `evenkeel locate`, or in Python `open_table(NAME).epoch().lookup(...)`. Programs "
-            "in Java, Go, Rust and JavaScript have clients: clients/ in Evenkeel's repository",
+            "Ask `evenkeel locate`, or in Python `open_table(NAME).epoch().lookup(...)`. The "
+            "docs of each release have clients for Java, Go, Rust and JavaScript, in clients/",
         )
     found = open_table(table).epoch(epoch)
     function = found.function
@@ -185,26 +188,6 @@ def sql(
     plain = f"{slot} AS slot,\n{channel} AS channel"
     shown = canonical_json(facts).decode() if format is Format.json else plain
     sys.stdout.write(shown + "\n")
-
-
-@app.command()
-def cost(
-    table: TableName,
-    run: Annotated[str, typer.Argument(help="name of the run, as its folder and pages have it")],
-    format: As = Format.table,
-) -> None:
-    """Show what a run was predicted to cost, and what it cost."""
-    found = open_table(table)
-    if run not in found.registry.store.names("runs"):
-        raise InputError(
-            f"there is no run {run!r}",
-            f"{found.registry.url}/runs",
-            "Give the name of a folder there; the table's page lists its runs",
-        )
-    parts = read_run(found.spec.table, found.registry, found.registry.run(run))
-    rows = [[f.title, *f.texts] for f in parts.figures]
-    rows.append(["break-even", break_even(parts.prediction, found.spec.horizon)[0], ""])
-    answer(format, numbers(parts.figures), ["what", "predicted", "measured"], rows)
 
 
 @app.command(cls=_Keys)
@@ -251,7 +234,7 @@ def locate(
     answer(format, facts, shown, [[shown_text(f[c]) for c in shown] for f in facts])
 
 
-for _command in (repair, adopt, release, evolve, spark):
+for _command in (runs, cost, repair, adopt, release, evolve, spark):
     app.command()(_command)
 app.command(cls=_Keys)(forget)
 app.command(context_settings={"ignore_unknown_options": True})(job)
@@ -268,6 +251,15 @@ def _summary(epoch: Any) -> dict[str, Any]:
         "explicit_keys": len(epoch.function.explicit_keys),
         "plan_digest": epoch.plan_digest,
     }
+
+
+def _note_release(registry: Registry) -> None:
+    mark = registry.files.released.find()
+    if mark is not None:
+        sys.stderr.write(
+            f"evenkeel: note: the tables were released on {mark.time[:10]}: nothing places their "
+            "rows by these epochs\n"
+        )
 
 
 def main() -> None:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn
-from urllib.parse import urlsplit
 
 from evenkeel.extras import check_spark_here, install_command, require_packages
 from evenkeel.shared_spark import SharedSpark
@@ -20,43 +21,8 @@ from partitioning.errors import InputError, SetupError
 
 #: In the extra of an Airflow connection to YARN: where the resource manager answers.
 RM_ADDRESS = "yarn_resourcemanager_webapp_address"
-#: Spark setting: `true` says that no two programs ever write to tables on S3 at once, so that no
-#: log store is asked for.
-ONE_DRIVER = "spark.evenkeel.oneDriver"
-#: Schemes of stores on which Delta's own log store keeps the commits of two drivers apart.
-EXCLUSIVE = {"file", "hdfs", "viewfs", "webhdfs", "abfs", "abfss", "wasb", "wasbs", "adl", "gs"}
 #: Exit code of spark-submit without Java. A driver that ended with another one had a Java.
 NO_JAVA = 1
-
-
-def store_scheme(place: str, setting: Callable[[str], str | None]) -> str:
-    """Return the scheme of a place's store; without one it is in Hadoop's default file system.
-
-    Parameters
-    ----------
-    place : a path or a URL
-    setting : as for `commits_exclude`
-    """
-    named = urlsplit(place).scheme
-    return named or urlsplit(setting("spark.hadoop.fs.defaultFS") or "").scheme or "file"
-
-
-def commits_exclude(scheme: str, setting: Callable[[str], str | None]) -> str | None:
-    """Return what keeps the commits of two drivers apart at a store, or None: nothing does.
-
-    Delta's own log store for S3, or for a store that it does not know, lets one driver overwrite
-    another's commit.
-
-    Parameters
-    ----------
-    scheme : of the store, such as "s3a"; see `store_scheme`
-    setting : the value of a Spark setting, None if it is not set
-    """
-    if scheme in EXCLUSIVE:
-        return f"Delta's own for {scheme}"
-    if setting(ONE_DRIVER) == "true":
-        return f"{ONE_DRIVER}=true: one writer at a time"
-    return setting(f"spark.delta.logStore.{scheme}.impl") or setting("spark.delta.logStore.class")
 
 
 @cache
@@ -231,7 +197,7 @@ def submit(
     check_own_driver()
     if SharedSpark.of_environment() is not None and not options:
         check_spark_here()
-        return _call(job_command(job, arguments), {**os.environ, **variables})
+        return _call(job, job_command(job, arguments), {**os.environ, **variables})
     # The driver needs this package, so it runs this Python; so do workers on this machine.
     here = dict.fromkeys(("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"), sys.executable)
     env = {**here, **os.environ, **variables}
@@ -241,7 +207,7 @@ def submit(
             "expected spark-submit in $SPARK_HOME/bin or on PATH, found none",
             fix=f"Set SPARK_HOME, or install Spark with: {install_command('spark')}",
         )
-    code = _call([command, *given, job_file(job), *arguments], env)
+    code = _call(job, [command, *given, job_file(job), *arguments], env)
     if code == NO_JAVA:
         check_java(env)
     return code
@@ -256,22 +222,32 @@ def _split(options: str) -> list[str]:
         ) from None
 
 
-def _call(command: Sequence[str], env: Mapping[str, str]) -> int:
-    """Run a program and return its exit code.
+def _call(job: str, command: Sequence[str], env: Mapping[str, str]) -> int:
+    """Run the program of a job and return its exit code; if a signal ended it, say so.
 
     Ctrl-C comes to the program, too, which ends in its own way: a job cancels what Spark does for
     it. A second one ends it at once.
     """
     process = subprocess.Popen(command, env=env)
-    try:
-        return process.wait()
-    except KeyboardInterrupt:
-        pass
-    try:
-        return process.wait()
-    except KeyboardInterrupt:
-        process.kill()
-        return process.wait()
+    with suppress(KeyboardInterrupt):
+        return _exit_code(job, process.wait())
+    with suppress(KeyboardInterrupt):
+        return _exit_code(job, process.wait())
+    process.kill()
+    return _exit_code(job, process.wait())
+
+
+def _exit_code(job: str, code: int) -> int:
+    """Return an exit code as a shell has it: 128 and more for a signal, which leaves no line.
+
+    spark-submit's shell gives way to the driver, so the signal is the driver's.
+    """
+    if code >= 0:
+        return code
+    name = signal.Signals(-code).name
+    fix = "If nobody did that, look for a lack of memory. Run it again: it goes on from there"
+    sys.stderr.write(f"evenkeel: error: the job {job} was ended by the signal {name}. {fix}\n")
+    return 128 - code
 
 
 def keep_spark(folder: Path, variables: Mapping[str, str], options: str = "") -> NoReturn:

@@ -17,10 +17,10 @@ import pyarrow.parquet as pq
 from evenkeel.doctor import Finding, Status
 from evenkeel.doctor.iceberg_settings import look_at_iceberg
 from evenkeel.doctor.jars import s3_connector
+from evenkeel.log_store import ONE_DRIVER, commits_exclude, store_scheme
 from evenkeel.registry.store import Store
 from evenkeel.registry.store_errors import store_errors
 from evenkeel.spec.table_spec import TableSpec
-from evenkeel.submit import ONE_DRIVER, commits_exclude, store_scheme
 from partitioning.errors import EvenkeelError
 
 #: Folders that are followed down to the first file of an input.

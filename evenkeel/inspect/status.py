@@ -42,6 +42,7 @@ class TableStatus:
     problems : one text for each file that cannot be read
     half : the migration that has begun and not ended, running or stuck
     unreadable : a file is damaged, or the store does not answer. So `half` may be missing, too
+    released : time at which a team took its tables out again; nothing places their rows since
     """
 
     table: Table
@@ -52,6 +53,7 @@ class TableStatus:
     problems: tuple[str, ...]
     half: HalfMoved | None = None
     unreadable: bool = False
+    released: str | None = None
 
     @cached_property
     def loads(self) -> Floats | None:
@@ -106,6 +108,7 @@ def table_status(table: Table) -> TableStatus:
     learned = trial.of(lambda: newest_profile(registry))
     gates = _newest(trial.of(lambda: pages(registry.store)) or [])
     half = trial.of(lambda: half_moved(registry, run_names(registry)))
+    mark = trial.of(registry.files.released.find)
     if half is not None and half.damaged is not None:
         trial.problems.append(half.damaged)
     return TableStatus(
@@ -117,6 +120,7 @@ def table_status(table: Table) -> TableStatus:
         half=half,
         problems=tuple(dict.fromkeys(trial.problems)),
         unreadable=trial.unreadable,
+        released=mark and mark.time,
     )
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from evenkeel.registry.files.records import ReleaseRecord
 from tests.support.airflow_env import airflow_db  # noqa: F401  a fixture
 from tests.support.pages.empty_tables import another_epoch
 from tests.support.plugin_site import Site, made_site  # noqa: F401  a fixture
@@ -50,6 +51,13 @@ def test_days_are_those_of_utc(site: Site, shop: Shop) -> None:
     for path in (HOME, "/evenkeel/"):
         text = unescape(client.get(path).text)
         assert f"evenkeel job bootstrap --spec words --end {today}" in text, path
+
+
+def test_a_released_table_says_so(site: Site, shop: Shop) -> None:
+    assert "were released" not in site.client("vic").get(HOME).text
+    shop.registry.files.released.write(ReleaseRecord(time="2026-11-30T08:00:00+00:00"))
+    text = unescape(site.client("vic").get(HOME).text)
+    assert "The tables were released on" in text and "evenkeel adopt words" in text
 
 
 def test_a_table_without_a_profile_leads_to_a_dry_run(site: Site, shop: Shop) -> None:

@@ -20,7 +20,7 @@ from tests.support.docs.readme import ROOT, TEXT, block, shell
 from tests.support.docs.readme import sales as made_up
 
 #: Commands of the console that are run here, by name alone; test_newcomer runs jobs.
-PLAIN = ("check", "cost", "epochs", "locate", "show", "sql")
+PLAIN = ("check", "cost", "epochs", "locate", "runs", "show", "sql")
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def evenkeel(folder, *words, form="json", **variables):
 @pytest.mark.parametrize("command", re.findall(rf"evenkeel (?:{'|'.join(PLAIN)})\b[^`]*", TEXT))
 def test_the_console_commands_run(sales, command):
     values = {"SPEC": "tables/sales.yaml", "TABLE": "sales", "[EPOCH]": "0", "KEY...": "tea"}
-    values["RUN"] = "day"
+    values["[RUN]"] = "day"
     words = [values.get(word, word) for word in command.split()[1:]]
     assert json.loads(evenkeel(sales.parent, *words))
 

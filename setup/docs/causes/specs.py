@@ -30,6 +30,7 @@ OF_SPECS = {
     "variants. The merge makes one, such as by map_from_entries, or keeps one of the input.",
     r"expected a key of types that Iceberg": "Iceberg keeps such numbers as int. The type is part "
     "of the function, and the table would come back with another one.",
+    r"no run has made a plan yet": "The table is new, or its runs have found no need to move rows.",
     r"there is no (state table \{name\}|job|run \{run\})|no state table \{name\}": "The name is "
     "mistyped, of another table, or of another release. A run's folder is removed by `maintain` "
     "once it is old.",

@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 import evenkeel
+from evenkeel.log_store import ONE_DRIVER
 from evenkeel.spec.loading import load_spec
-from evenkeel.submit import ONE_DRIVER
 
 ROOT = Path(__file__).resolve().parents[3]
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())

@@ -12,8 +12,9 @@ import pytest
 import yaml
 
 from evenkeel.extras import delta_package
+from evenkeel.log_store import commits_exclude
 from evenkeel.spec.loading import check_enough_slots, load_spec
-from evenkeel.submit import commits_exclude, job_names
+from evenkeel.submit import job_names
 from tests.support.docs.reader import HOW_TO, NOT_TRIED
 from tests.support.docs.steps import blocks, file_of
 from tests.support.wheel import ROOT, resolve

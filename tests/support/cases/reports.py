@@ -8,14 +8,17 @@ from partitioning.function.channels import Channel, numbered_channels
 from partitioning.function.hashing import KeyColumn, key_hash
 from partitioning.planning.plan import Plan, make_plan
 from partitioning.strategies.hashing import consistent
-from partitioning.workload.profile import profile_of_keys
+from partitioning.workload.profile import Profile, profile_of_keys
 
 ATTACK = "<script>alert(1)</script>"
 
 
-def plan_of(names: list[str], *, slots: int = 128) -> Plan:
+CHANNELS = (Channel(ATTACK), *numbered_channels(3))
+
+
+def profile_of(names: list[str], slots: int = 128) -> Profile:
     load = np.array([1000.0 / (1 + i) for i in range(len(names))])
-    profile = profile_of_keys(
+    return profile_of_keys(
         (KeyColumn("word", "string"),),
         key_hash([names], ["string"]),
         load,
@@ -24,9 +27,15 @@ def plan_of(names: list[str], *, slots: int = 128) -> Plan:
         threshold=float(load.sum()) / 400,
         names=names,
     )
-    channels = (Channel(ATTACK), *numbered_channels(3))
-    previous = consistent(profile, None, channels)
-    return make_plan("words", profile, previous, channels, max_imbalance=1.02, tables={"words": 3})
 
 
-PLAN = plan_of([f"{ATTACK}{i}" for i in range(300)])
+def plan_of(names: list[str], *, slots: int = 128) -> Plan:
+    profile = profile_of(names, slots)
+    previous = consistent(profile, None, CHANNELS)
+    return make_plan("words", profile, previous, CHANNELS, max_imbalance=1.02, tables={"words": 3})
+
+
+NAMES = [f"{ATTACK}{i}" for i in range(300)]
+PLAN = plan_of(NAMES)
+#: The function of epoch 0, from which that plan starts.
+BEFORE = consistent(profile_of(NAMES), None, CHANNELS)

@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 from pyspark.errors import IllegalArgumentException
 from pyspark.sql import SparkSession
 
+from evenkeel.log_store import ONE_DRIVER, commits_exclude, store_scheme
 from evenkeel.registry.store_errors import DeniedError, StoreError
 from evenkeel.spec.table_spec import TableSpec
-from evenkeel.submit import ONE_DRIVER, commits_exclude, store_scheme
 from evenkeel_spark.tables.spark_errors import JAVA_ERRORS, java_cause
 from partitioning.errors import SetupError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from evenkeel.submit import ONE_DRIVER
+from evenkeel.log_store import ONE_DRIVER
 from evenkeel_spark.jobs import learn
 from evenkeel_spark.tables.delta.filesystem import check_log_store
 from partitioning.errors import InputError
