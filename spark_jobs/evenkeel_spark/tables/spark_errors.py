@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from delta import exceptions as conflicts
 from pyspark.errors import PySparkException
 
-from partitioning.function.sql import OURS
+from partitioning.function.sql import OURS, epoch_name
+
+if TYPE_CHECKING:
+    from evenkeel.registry.epochs import Epoch
 
 try:
     from py4j.protocol import Py4JAuthenticationError, Py4JError, Py4JJavaError, Py4JNetworkError
@@ -43,6 +47,8 @@ _LOST_COMMIT = re.compile(
 )
 #: Delta's error class for a row that a constraint does not admit.
 REFUSED = "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES"
+#: The constraint in that error.
+_REFUSED_BY = re.compile(r"CHECK constraint (\S+)")
 #: Error that a writer's own MERGE raises for a row that has moved since it was routed.
 _ROW_MOVED = "[USER_RAISED_EXCEPTION] evenkeel_moved"
 
@@ -57,17 +63,23 @@ def first_line(error: BaseException) -> str:
     return str(error).strip().splitlines()[0]
 
 
-def may_try_again(error: BaseException) -> bool:
+def may_try_again(error: BaseException, epoch: Epoch | None = None) -> bool:
     """Tell whether a write that failed may be tried again, by the epoch that is current then.
 
     Yes if another commit came first, or a constraint of Evenkeel's refused the rows, or your MERGE
     did by `raise_error('evenkeel_moved')`. None has written anything. A refusal may last for
-    minutes, while rows move: wait between two tries.
+    minutes, while rows move: wait between two tries. No if the constraint of the very epoch that
+    routed the rows refuses them. Then a key is null, or the rows were routed by another column.
 
     Parameters
     ----------
     error : what Spark raised for your write
+    epoch : by which you routed the rows; None: a refusal by its constraint counts as any other
     """
     said = str(error)
     lost = isinstance(error, CONFLICTS) or _LOST_COMMIT.search(said) is not None
+    if REFUSED in said and epoch is not None:
+        found = _REFUSED_BY.search(said)
+        if found is not None and found[1] == epoch_name(epoch.number):
+            return False
     return lost or (REFUSED in said and OURS in said) or _ROW_MOVED in said
