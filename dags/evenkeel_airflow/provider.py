@@ -52,5 +52,7 @@ def check_asset_uri(uri: SplitResult) -> SplitResult:
     ValueError : it is not `evenkeel://TABLE`
     """
     if not uri.netloc or uri.path.strip("/") or uri.query:
-        raise ValueError(f"expected evenkeel://TABLE, got {uri.geturl()}")
+        raise ValueError(
+            f"expected evenkeel://TABLE, got {uri.geturl()}. Put nothing after the table's name"
+        )
     return uri

@@ -84,7 +84,9 @@ def schedule_of(
         return [Asset(uri) for uri in schedule] if isinstance(schedule, list) else schedule
     assets = AssetAll(*(Asset(uri) for uri in schedule.partitions))
     if PartitionedAssetTimetable is None:
-        raise ValueError("partitions need Airflow 3.2 or newer")
+        raise ValueError(
+            "partitions need Airflow 3.2 or newer. Upgrade it, or schedule by a list of assets"
+        )
     return PartitionedAssetTimetable(assets=assets)
 
 

@@ -7,7 +7,7 @@ Retries are those of the DAG or task group, as its `default_args` have them.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Asset, TriggerRule, task
@@ -127,17 +127,7 @@ def report(spec: str, *, ti: Any = None) -> str | None:
     states = task_states(ti, ti.run_id, ti.task_id)
     failed = [name for name, state in states.items() if state == "failed"]
     if failed:
-        # By the run's files: roll_back also publishes what verify has passed, and ends well then.
-        if numbers.get("published"):
-            # If publish alone were cleared, Airflow would not run it behind a task that failed.
-            first = next((name for name in ("migrate", "verify") if name in failed), "publish")
-            so = (
-                f", but its epoch is published. Clear {first} with the tasks after it, so that "
-                "DAGs that wait for the epoch start"
-            )
-        else:
-            so = ", and was rolled back" if numbers.get("rolled_back") else ""
-        raise AirflowFailException(f"The run failed at {', '.join(failed)}{so}. Report: {page}")
+        raise AirflowFailException(_failure(numbers, failed, page))
     if missing := [name for name, state in states.items() if state == "upstream_failed"]:
         raise AirflowFailException(
             f"{', '.join(missing)} did not run, because a task before them failed. Clear that task"
@@ -145,3 +135,19 @@ def report(spec: str, *, ti: Any = None) -> str | None:
     if {state for name, state in states.items() if name != "report"} == {"skipped"}:
         raise AirflowSkipException("every task before report was skipped")
     return page
+
+
+def _failure(numbers: Mapping[str, Any], failed: Collection[str], page: str) -> str:
+    """Return how a run has ended in which tasks failed, and what to do if it published."""
+    where = ", ".join(failed)
+    # By the run's files: roll_back also publishes what verify has passed, and ends well then.
+    if numbers.get("published"):
+        # If publish alone were cleared, Airflow would not run it behind a task that failed.
+        first = next((name for name in ("migrate", "verify") if name in failed), "publish")
+        return (
+            f"The run failed at {where}, but its epoch is published. Clear {first} with the tasks "
+            f"after it, so that DAGs that wait for the epoch start. Report: {page}"
+        )
+    if numbers.get("rolled_back"):
+        return f"The run failed at {where}, and was rolled back. Report: {page}"
+    return f"The run failed at {where}. Report: {page}"

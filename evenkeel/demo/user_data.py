@@ -39,10 +39,12 @@ def own_spec(
     InputError : `key` or `time` is missing, or `path` does not exist
     """
     if not key or not time:
-        raise InputError("DATA needs KEY (its key column) and TIME (its date or time column)")
+        raise InputError(
+            "DATA needs KEY and TIME", fix="Name the key column and the date or time column"
+        )
     data = Path(path).resolve()
     if not data.exists():
-        raise InputError("there is no such file or folder", str(data))
+        raise InputError("there is no such file or folder", str(data), "Correct DATA")
     name = re.sub(r"\W+", "_", data.stem, flags=re.ASCII).strip("_")[:50] or "own"
     name = name if name[0].isalpha() else f"t_{name}"
     spec = {
@@ -146,10 +148,16 @@ def input_days(table: Table) -> tuple[date, date]:
         ends = pc.min_max(times).as_py()
         first, last = (_day(ends[name]) for name in ("min", "max"))
     except OverflowError as error:
-        raise InputError(f"{column}: {OUTSIDE_OF_YEARS}", source.path) from error
+        raise InputError(
+            f"{column}: {OUTSIDE_OF_YEARS}", source.path, "Correct these dates"
+        ) from error
     except (OSError, ValueError, KeyError, pa.ArrowException) as error:
         reason = " ".join(str(error).split())[:200]
-        raise InputError(f"{column} cannot be read as dates ({reason})", source.path) from error
+        raise InputError(
+            f"{column} cannot be read as dates ({reason})",
+            source.path,
+            "See that the file is whole, and store the column as a date or timestamp",
+        ) from error
     if first is None or last is None:
         raise InputError(f"{column} has no dates", source.path, "Name the date or time column")
     return first, last

@@ -61,7 +61,9 @@ class Approve(ApprovalOperator):
         """Record the answer; a refused plan skips the later tasks, and the run succeeds."""
         if event.get("error_type") == "timeout":
             # A retry would ask again, for as long.
-            raise AirflowFailException(f"Nobody has answered in {self.response_timeout}")
+            raise AirflowFailException(
+                f"nobody has answered in {self.response_timeout}. Nothing moves: start a new run"
+            )
         if "error" not in event:
             approved = event["chosen_options"] == [self.APPROVE]
             user = event.get("responded_by_user") or {}

@@ -168,7 +168,8 @@ class SparkJob(Lineage, SparkSubmitOperator):
                 self._process.terminate()
                 raise
         if self._process.returncode:
-            raise AirflowException(f"the job {self.job} ended with {self._process.returncode}")
+            code = self._process.returncode
+            raise AirflowException(f"the job {self.job} ended with {code}. Read its output above")
 
     def on_kill(self) -> None:
         """End the job."""

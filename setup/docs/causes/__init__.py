@@ -13,6 +13,7 @@ from setup.docs.causes.options import OF_OPTIONS
 from setup.docs.causes.single import OF_SINGLE
 from setup.docs.causes.specs import OF_SPECS
 from setup.docs.causes.state import OF_STATE
+from setup.docs.causes.tasks import OF_TASKS
 
 #: Class of errors -> why its messages appear, for the heading of the class.
 OF_CLASSES = {
@@ -31,6 +32,7 @@ OF_CLASSES = {
 }
 #: Beginning of a message, as a pattern -> why it appears. The first that fits counts.
 _OF_MESSAGES = OF_SINGLE | OF_STATE | OF_GIVEN | OF_SPECS | OF_OPTIONS | OF_INSTALLATION | OF_FIELDS
+_OF_MESSAGES |= OF_TASKS
 
 
 @cache

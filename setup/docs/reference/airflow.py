@@ -18,6 +18,12 @@ registry: registry/TABLE
 channels: 2
 """
 #: A spec with every DAG that a table of one kind can have, by the name of its file.
+#: Kind of DAG -> when it runs by itself.
+_SCHEDULES = {
+    "maintain": "Schedule: `@weekly`",
+    "rebalance": "Schedule: `schedule` of the spec, `@daily` by default",
+    "watch": "Schedule: every `watch.every` minutes of the spec, 5 by default",
+}
 _SPECS = {
     "TABLE": _SPEC + "state: {s: {path: s, columns: {n: {merge: count}}}}\nwatch: {}\n",
     "YOURS": _SPEC.replace("TABLE", "YOURS") + "state: {s: {path: s, rows: many}}\n",
@@ -51,7 +57,8 @@ def dags() -> str:
 
 def _dag(name: str, dag: Any) -> str:
     about = dag.description.replace("YOURS", "TABLE")
-    schedule = f"Schedule: {code(dag.schedule)}" if dag.schedule else "It runs when asked"
+    schedule = _SCHEDULES.get(name.split("_")[0], "It runs when asked")
+    assert bool(dag.schedule) == (schedule != "It runs when asked"), name
     rows = [
         [
             code(param),

@@ -36,7 +36,14 @@ _GROUPS = {
 #: Page -> what is not on it.
 _NOT_LISTED = {
     "airflow": "A page of the UI that refuses a press says what to do, and is not listed here. ",
-    "specs-and-data": "Rows of `evenkeel doctor` say what to do, and are not listed here. ",
+    "specs-and-data": "Rows of `evenkeel doctor`, and errors of `make run` and `make up`, say what "
+    "to do. They are not listed here. ",
+}
+#: Airflow's own exceptions that tasks raise -> what Airflow does then.
+_OF_AIRFLOW = {
+    "AirflowException": "A task failed. Airflow tries it again, as often as its DAG says.",
+    "AirflowFailException": "A task failed. Airflow does not try it again.",
+    "ValueError": "A DAG file has a wrong value. Airflow shows it as an import error.",
 }
 _HEAD = ["message", "why it happens", "what to do"]
 
@@ -91,7 +98,7 @@ def kinds() -> list[type[EvenkeelError]]:
 def _messages_page(name: str) -> str:
     title, pattern = _GROUPS[name]
     found = sorted({m[1:] for m in messages() if re.match(pattern, m.path)})
-    about = {kind.__name__: summary(kind) for kind in kinds()}
+    about = {kind.__name__: summary(kind) for kind in kinds()} | _OF_AIRFLOW
     of_kind = groupby(found, key=itemgetter(0))
     return page(
         title,
@@ -118,7 +125,7 @@ PAGES = {name: partial(_messages_page, name) for name in _GROUPS}
 @cache
 def messages() -> list[Message]:
     """List every error whose message stands in the code."""
-    return [*_raised(), *_of_fields()]
+    return [*_raised(), *_of_fields(), *_of_tasks()]
 
 
 def _of_fields() -> list[Message]:
@@ -139,6 +146,22 @@ def _of_fields() -> list[Message]:
         # Another error's own message has its row.
         if not re.search(r"\{(error|what)\}", text)
     ]
+
+
+def _of_tasks() -> list[Message]:
+    """List what tasks and DAG files raise as an exception that is not ours: one text, with advice.
+
+    A text that is another error's message as it is has the row of that error.
+    """
+    texts = [
+        (path, kind, text)
+        for path, tree, _ in sources()
+        for kind, call, function in _calls(tree)
+        if path.startswith("dags/") and kind in _OF_AIRFLOW
+        for text in scopes()[path].within(function, call.lineno).cases(call.args[0])
+    ]
+    split = [(path, kind, *text.partition(". ")) for path, kind, text in texts]
+    return [Message(path, kind, what, fix) for path, kind, what, _, fix in split]
 
 
 def _raised() -> list[Message]:

@@ -34,6 +34,8 @@ _CONSTRAINTS = {
 _SET_BY = dict.fromkeys(UPDATES_WELL, "bootstrap, adopt")
 #: Tests alone set it.
 _OF_TESTS = {"EVENKEEL_CRASH_AT"}
+#: Delta's properties that have a comment in the code, and that the code only reads.
+_READ = {"delta.generationExpression", "delta.setTransactionRetentionDuration"}
 _PROPERTY = r"evenkeel\.(?!render)\w+|delta\.[a-zA-Z.]*[a-zA-Z]"
 
 
@@ -52,7 +54,7 @@ def page_text() -> str:
         table(["setting", "meaning"], _rows(found, r"spark\.evenkeel\.\w+")),
         "## Table properties",
         "Evenkeel sets these on state tables. `SHOW TBLPROPERTIES` lists them. Do not change them.",
-        table(["property", "meaning"], _rows(found, _PROPERTY)),
+        table(["property", "meaning"], _properties(found)),
         "## Constraints",
         "Evenkeel adds these CHECK constraints to Delta state tables, and drops them. N is an "
         "epoch, PLAN the beginning of a plan's digest. [The protocol](../PROTOCOL.md) says when a "
@@ -75,6 +77,10 @@ def page_text() -> str:
 def _rows(found: dict[tuple[str, str], None], pattern: str) -> list[list[str]]:
     rows = {value: about for value, about in found if re.fullmatch(pattern, value) and about}
     return [[code(value), about] for value, about in sorted(rows.items())]
+
+
+def _properties(found: dict[tuple[str, str], None]) -> list[list[str]]:
+    return [row for row in _rows(found, _PROPERTY) if row[0].strip("`") not in _READ]
 
 
 def _configured() -> list[list[str]]:

@@ -157,7 +157,7 @@ def test_a_plan_waits_for_its_answer_whatever_the_time_limit_of_jobs(given: dict
 def test_a_plan_that_nobody_answers_in_time_fails_at_once() -> None:
     """A retry would ask again, and wait as long again."""
     task = Approve(task_id="approve", spec="t.yaml", response_timeout=timedelta(hours=8))
-    with pytest.raises(AirflowFailException, match="Nobody has answered in 8:00:00"):
+    with pytest.raises(AirflowFailException, match="nobody has answered in 8:00:00"):
         task.execute_complete({}, {"error": "The timeout has passed", "error_type": "timeout"})
 
 

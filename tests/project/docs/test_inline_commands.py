@@ -24,7 +24,8 @@ from benchmarks.__main__ import ALL, LONG
 from benchmarks.papers.__main__ import QUICK
 from tests.support.docs.readme import ROOT
 
-PAGES = [*ROOT.glob("*.md"), *ROOT.glob("examples/*.md"), *(ROOT / "docs").rglob("*.md")]
+FOLDERS = ("*.md", "examples/*.md", "clients/*.md", "docs/**/*.md")
+PAGES = [page for folder in FOLDERS for page in ROOT.glob(folder)]
 MAKEFILE = (ROOT / "Makefile").read_text()
 #: Target of make -> the names that its ARGS may have.
 NAMES = {"bench": {*ALL, *LONG}, "papers": {*QUICK}, "papers-quick": {*QUICK}}

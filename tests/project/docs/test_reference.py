@@ -86,6 +86,27 @@ def test_errors_are_found_with_what_to_do() -> None:
     )
 
 
+def test_what_airflows_tasks_raise_themselves_is_found() -> None:
+    found = {message.what: message for message in messages() if message.path.startswith("dags/")}
+    clear = "Clear {first} with the tasks after it, so that DAGs that wait"
+    of_run = "The run failed at {where}, but its epoch is published"
+    assert found[of_run].fix.startswith(clear)
+    assert found[of_run].kind == "AirflowFailException"
+    assert found["the job {job} ended with {code}"].kind == "AirflowException"
+
+
+def test_errors_of_the_demo_say_what_to_do() -> None:
+    calls = [
+        (file.name, call.lineno)
+        for file in sorted((ROOT / "evenkeel" / "demo").rglob("*.py"))
+        for call in ast.walk(ast.parse(file.read_text()))
+        if isinstance(call, ast.Call)
+        and getattr(call.func, "id", "") in ("InputError", "DamagedError")
+        if len(call.args) < 3 and "fix" not in {word.arg for word in call.keywords}
+    ]
+    assert calls == []
+
+
 def test_every_error_says_what_to_do() -> None:
     assert [f"{m.path}: {m.what}" for m in messages() if not m.fix] == []
 
@@ -131,6 +152,7 @@ OF_OTHERS = {
     "delta.appendOnly",
     "delta.checkpoint",
     "delta.dataSkipping",
+    "delta.generationExpression",
     "delta.setTransactionRetentionDuration",
     "delta.targetFileSize",
     "delta.tuneFileSizesForRewrites",
@@ -151,6 +173,7 @@ def test_the_page_of_settings_lists_each_property_and_constraint() -> None:
     page = settings.page_text()
     listed = named | {name.replace("0", "N") for name in constraints}
     assert [name for name in sorted(listed) if f"| `{name}` |" not in page] == []
+    assert [name for name in sorted(OF_OTHERS) if f"| `{name}` |" in page] == []
 
 
 def test_docstrings_and_tables_are_read_as_they_are_written() -> None:

@@ -61,7 +61,8 @@ def forms(text: str) -> Iterator[Form]:
 
 def sentences() -> Iterator[tuple[str, str]]:
     """Yield the commands in sentences of the pages that people write, and the page of each."""
-    pages = [*ROOT.glob("*.md"), *ROOT.glob("examples/*.md"), *(ROOT / "docs").rglob("*.md")]
+    folders = ("*.md", "examples/*.md", "clients/*.md", "docs/**/*.md")
+    pages = [page for folder in folders for page in ROOT.glob(folder)]
     for page in pages:
         if "reference" not in page.parts and page.name != "CHANGELOG.md":
             for command in _INLINE.findall(_FENCE.sub("", page.read_text())):

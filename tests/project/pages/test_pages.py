@@ -9,7 +9,7 @@ import evenkeel_spark
 from benchmarks.__main__ import ALL, LONG
 from tests.support.wheel import ROOT
 
-PAGES = sorted(f for at in (".", "docs/**", "examples") for f in ROOT.glob(f"{at}/*.md"))
+PAGES = sorted(f for at in (".", "docs/**", "examples", "clients") for f in ROOT.glob(f"{at}/*.md"))
 
 
 def anchors(page: Path) -> set[str]:

@@ -86,7 +86,9 @@ def paragraphs(markdown: str) -> Iterator[str]:
 def of_docs(root: Path = ROOT) -> list[Sentence]:
     """Every sentence of the README, the docs, and other pages and forms beside them."""
     files = [*sorted(root.glob("*.md")), *sorted((root / "docs").rglob("*.md"))]
-    files += [*sorted((root / "examples").glob("*.md")), *sorted((root / ".github").rglob("*.md"))]
+    for folder in ("examples", "clients"):
+        files += sorted((root / folder).glob("*.md"))
+    files += [*sorted((root / ".github").rglob("*.md"))]
     forms = sorted((root / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))
     return [
         *(
