@@ -25,7 +25,7 @@ OF_GIVEN = {
     r"Delta Lake is not|Spark (cannot open|has no catalog)|on \{scheme\}": "Spark was started "
     "without the packages or settings that this store needs.",
     # Files of the input.
-    r"lacks column \{lacking\}": "The column was renamed or left out at its source. Spark "
+    r"lacks column \{shown\}": "The column was renamed or left out at its source. Spark "
     "takes the columns of the first file, and gives nulls for those that another lacks.",
     r"is gone, and was there": "The input was compacted or cleaned up while a job read it.",
     r"column \{column\} is \{found_type\}, and": "The program that writes the input has "

@@ -24,6 +24,8 @@ OF_SINGLE = {
     "dropped in the input.",
     r"epoch \{number\} is of before the table": "The first epoch of a team's table is published "
     "before its rows get their columns.",
+    r"epoch \{number\} was published meanwhile": "A run of the other tables had begun before this "
+    "one was adopted, and published while its rows were written.",
     r"two of them name one column": "Two options --rename have one old name or one new name.",
     r"\{said\}, and none before": "Times were read in another unit or zone, or a clock upstream "
     "is wrong.",

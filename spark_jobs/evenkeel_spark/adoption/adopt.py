@@ -188,12 +188,15 @@ def _rewrite(
             survey = look(spark, spec, name, function)
             if survey.problems:
                 raise survey.problems[0]
+        _check_current(table, name, function)
         say(f"{name}: {'sealing' if survey.fits else 'rewriting'} version {survey.version}")
         try:
             _commit(spark, table, survey, function)
         except CONFLICTS as error:
             lost = first_line(error)
             continue
+        # A run of the spec's other tables may have published while this was written.
+        _check_current(table, name, function)
         say(f"{name}: adopted as version {state.table_version(spark, path)}")
         return
     raise FenceError(
@@ -201,6 +204,18 @@ def _rewrite(
         f"{name} ({path})",
         "Pause its writers until it is adopted, then run this again: nothing was changed",
     )
+
+
+def _check_current(table: Table, name: str, function: PartitioningFunction) -> None:
+    """Refuse to go on under an epoch that is over: no run would move the table's rows."""
+    current = table.epoch()
+    if current.function.digest != function.digest:
+        raise FenceError(
+            f"epoch {current.number} was published meanwhile, and epoch {function.epoch} is over",
+            table_in_errors(table.spec, name),
+            f"Run `evenkeel release {table.spec.table}` if the table has a constraint of it; then "
+            "adopt the table with a spec and a registry of its own",
+        )
 
 
 def _commit(

@@ -6,7 +6,8 @@ unless they are asked to go: that rewrites the table.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -33,7 +34,7 @@ from evenkeel_spark.runtime.crash_point import crash_point
 from evenkeel_spark.tables.declared_columns import ROWS_PROPERTY
 from evenkeel_spark.tables.delta import commits, constraints, state
 from evenkeel_spark.tables.delta.write_session import own_session
-from evenkeel_spark.tables.membership import owning_spec, table_in_errors
+from evenkeel_spark.tables.membership import known_tables, owning_spec, table_in_errors
 from evenkeel_spark.tables.moving import check_no_run_moves, repair_advice
 from evenkeel_spark.tables.spark_errors import CONFLICTS, first_line
 from evenkeel_spark.tables.table_properties import (
@@ -149,12 +150,19 @@ def _check_registry(
             "Correct `registry` in the spec, or bring it back from its backup. If it is lost for "
             "good, release with --registry-lost",
         )
+    if path not in known_tables(ours).values() and len(existing) == 1 and _of_an_epoch(existing):
+        # Its adoption ended when another epoch was published without it. No run moves its rows.
+        return
     if not existing <= {constraints.epoch_name(table.epoch().number)}:
         raise FenceError(
             f"has the constraint {', '.join(sorted(existing))}: state moves, or is half moved",
             where,
             f"Let the run end, or {repair_advice(table.spec.table)}; then release",
         )
+
+
+def _of_an_epoch(existing: Collection[str]) -> bool:
+    return all(re.fullmatch(rf"{constraints.OURS}epoch_\d+", name) for name in existing)
 
 
 def _names(spark: SparkSession, path: str) -> list[str]:

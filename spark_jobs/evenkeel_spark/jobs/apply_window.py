@@ -22,14 +22,13 @@ from evenkeel.registry.files.records import ChannelWork, WindowRecord
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel.table import Table
 from evenkeel_spark.events.aggregate import EVENTS, exact, fold, route
-from evenkeel_spark.events.parquet_files import between_whole
+from evenkeel_spark.events.parquet_files import between_whole, refuse_unknown_times
 from evenkeel_spark.events.read_errors import reading
 from evenkeel_spark.events.reader import (
     need_time,
     null_key,
     read_events,
     refuse_null_keys,
-    refuse_null_times,
     without_null_keys,
 )
 from evenkeel_spark.forgetting.meanwhile import check_none_forgotten
@@ -178,7 +177,7 @@ def _fold(
     tables: applied_windows.WindowTables,
     days: tuple[date, date],
 ) -> DataFrame:
-    refuse_null_times(events, spec)
+    refuse_unknown_times(events, spec)
     events = without_null_keys(between_whole(events, spec, *days), spec)
     return check_kept(spec, tables.schema, window_state(events, spec, function))
 

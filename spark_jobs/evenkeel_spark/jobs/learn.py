@@ -25,7 +25,7 @@ from evenkeel.spec.loading import check_slot_multiple
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel.table import Table
 from evenkeel_spark.events.daily_sketches import Passes, hour_loads, sketch_days
-from evenkeel_spark.events.parquet_files import check_file_columns
+from evenkeel_spark.events.parquet_files import check_file_columns, refuse_unknown_times
 from evenkeel_spark.events.read_errors import reading
 from evenkeel_spark.events.reader import (
     between,
@@ -33,7 +33,6 @@ from evenkeel_spark.events.reader import (
     day_of,
     need_time,
     read_events,
-    refuse_null_times,
     row_column,
     typed_key,
 )
@@ -136,7 +135,7 @@ def _window(
         if not found:
             raise InputError("the input is empty", spec.input.path, "Add events")
         return found, ("", "")
-    refuse_null_times(events, spec)
+    refuse_unknown_times(events, spec)
     if end is None:
         end = _after_last(events, spec)
         closed = end - timedelta(days=1)

@@ -66,7 +66,7 @@ def ancestors(spark: SparkSession, path: str, version: int) -> Iterator[tuple[st
         for commit in commits.newest_first(spark, path, version):
             last = commit.version
             yield path, commit
-            if not replaces(commit):
+            if not replaces(spark, path, commit):
                 continue
             if commit.operation == RESTORE:
                 version = _restored(spark, path, commit)
@@ -87,14 +87,29 @@ def ancestors(spark: SparkSession, path: str, version: int) -> Iterator[tuple[st
     raise UnknownError(f"{whose} commits name no bootstrap")
 
 
-def replaces(commit: commits.Commit) -> bool:
-    """Tell whether a commit puts other rows in the place of all that were there."""
+def replaces(spark: SparkSession, path: str, commit: commits.Commit) -> bool:
+    """Tell whether a commit of others puts other rows in the place of all that were there, or none.
+
+    Parameters
+    ----------
+    path : of the table whose commit it is
+    """
     if any(word in commit.operation for word in _REPLACING):
         return True
     if any(commit.parameters.get(name) == mode for name, mode in _MODES.items()):
         return True
+    if commit.operation != "DELETE" or commit.meta:
+        return False
     predicate = commit.parameters.get("predicate") or ""
-    return commit.operation == "DELETE" and predicate.strip('[]()" ').lower() in _ALL
+    return predicate.strip('[]()" ').lower() in _ALL or _empty(spark, path, commit.version)
+
+
+def _empty(spark: SparkSession, path: str, version: int) -> bool:
+    """Tell whether a version has no file; False where the log no longer says it."""
+    try:
+        return int(state.snapshot_at(spark, path, version).numOfFiles()) == 0
+    except DamagedError:
+        return False
 
 
 def _source(spark: SparkSession, path: str, clone: commits.Commit) -> tuple[str, int]:

@@ -68,7 +68,7 @@ def committed_windows(spark: SparkSession, path: str, version: int) -> Committed
             end = commit.meta["end"]
             until = None if end is None else date.fromisoformat(end)
             return CommittedWindows(until, back, read, commit.timestamp)
-        if back is None and replaces(commit):
+        if back is None and replaces(spark, where, commit):
             back = commit.version
     raise AssertionError
 
@@ -130,7 +130,7 @@ def _check_undisturbed(spark: SparkSession, path: str, commit: commits.Commit) -
                     commit,
                 )
             return
-        if replaces(other) or _is_step(other):
+        if replaces(spark, path, other) or _is_step(other):
             what = other.meta.get("step", other.operation)
             raise DisturbedError(
                 f"version {other.version} is {what}, made while version {commit.version} "

@@ -15,7 +15,7 @@ from evenkeel_spark.adoption import adopt as adopting
 from evenkeel_spark.adoption.adopt import adopt
 from evenkeel_spark.adoption.release import release
 from evenkeel_spark.tables.delta import commits, constraints, state
-from partitioning.errors import InputError
+from partitioning.errors import FenceError, InputError
 from tests.conftest import World
 from tests.support.worlds.team_tables import both, content, partitions, placed, run
 
@@ -157,6 +157,35 @@ def test_writers_can_route_at_every_moment(
     monkeypatch.setattr(adopting, "change", between)
     adopt(spark, team.table)
     assert len(written) >= 4 and placed(spark, team)
+
+
+def test_an_epoch_that_is_published_while_a_table_is_rewritten_leaves_a_way_out(
+    spark: SparkSession, team: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its run had a spec without the table, so it moved no row of it."""
+    adopt(spark, team.table)
+    path, before = str(team.folder / "profiles"), both(spark, team)
+    parts = yaml.safe_load(Path(team.spec_path).read_text())["state"]
+    orders, profiles = ({name: parts[name]} for name in ("orders", "profiles"))
+    team.respec(state=profiles)
+    release(spark, team.table)
+    real = adopting.change
+
+    def late(own, at, *args: Any, **kwargs: Any) -> None:
+        team.respec(state=orders)
+        run(spark, team, "r1", capacities=(1, 1, 1, 0.3))
+        team.respec(state=profiles)
+        real(own, at, *args, **kwargs)
+
+    monkeypatch.setattr(adopting, "change", late)
+    with pytest.raises(FenceError, match="epoch 1 was published meanwhile.*evenkeel release trips"):
+        adopt(spark, team.table)
+    assert constraints.our_constraints(spark, path) == {"evenkeel_epoch_0"}
+    assert release(spark, team.table) == ["profiles"]
+    assert constraints.our_constraints(spark, path) == set()
+    assert both(spark, team) == before
+    with pytest.raises(InputError, match="epoch 1 knows no state table 'profiles'"):
+        adopt(spark, team.table)
 
 
 def test_retention_never_shrinks(spark: SparkSession, team: World) -> None:

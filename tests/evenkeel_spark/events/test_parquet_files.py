@@ -15,6 +15,7 @@ from evenkeel_spark.events.parquet_files import check_file_columns
 from evenkeel_spark.events.read_errors import reading
 from evenkeel_spark.jobs.apply_window import apply_window
 from evenkeel_spark.jobs.bootstrap import bootstrap
+from evenkeel_spark.jobs.learn import learn
 from partitioning.errors import InputError
 from tests.conftest import World
 from tests.support.worlds.windows import day, rows, versions
@@ -59,6 +60,44 @@ def test_a_file_that_lacks_a_column_is_refused_before_its_window_is_added(
     until = ready.events[ready.events["at"].dt.date < date(2013, 1, 10)]
     found = rows(spark, ready, "totals")["miles"].sum()
     assert found == until["miles"].sum()
+
+
+def test_a_file_without_the_time_is_refused_where_events_without_one_are_dropped(
+    spark: SparkSession, ready: World
+) -> None:
+    """All of its events would be dropped, and nothing would tell."""
+
+    def with_null(frame: pd.DataFrame) -> pd.DataFrame:
+        times = frame["at"].where(frame.index > frame.index[1])
+        return frame.assign(at=times)
+
+    in_files(ready.respec(null_times="drop"), d9=with_null)
+    apply_window(spark, ready.table, day(8), day(10))
+    file = Path(ready.folder) / "events.parquet" / "a day%20 11.parquet"
+    pd.read_parquet(file).rename(columns={"at": "ts"}).to_parquet(file, index=False)
+    before = versions(spark, ready)
+    refused = r"a day%20 11\.parquet.*lacks column 'at'.*ts"
+    with pytest.raises(InputError, match=refused):
+        apply_window(spark, ready.table, day(10), day(12))
+    with pytest.raises(InputError, match=refused):
+        learn(spark, ready.table, end=day(12))
+    assert versions(spark, ready) == before
+
+
+def test_a_field_of_structs_in_an_array_is_looked_for(
+    spark: SparkSession, ready: World, tmp_path: Path
+) -> None:
+    """Spark names the items of an array list.element; other writers have one name, or others."""
+    nested = "array(array(struct(1 AS {})))"
+    for folder, field in (("a", "x"), ("b", "X"), ("c", "y")):
+        rows = spark.sql(f"SELECT array(struct(5 AS {field})) AS many, {nested.format(field)} AS n")
+        rows.write.option("spark.sql.parquet.writeLegacyFormat", folder == "b").parquet(
+            str(tmp_path / folder)
+        )
+    read = spark.read.schema("many ARRAY<STRUCT<x INT>>, n ARRAY<ARRAY<STRUCT<x INT>>>")
+    check_file_columns(read.parquet(str(tmp_path / "a"), str(tmp_path / "b")), ready.table.spec)
+    with pytest.raises(InputError, match=r"/c/.* lacks column 'many\.x', 'n\.x', .*element\.y"):
+        check_file_columns(read.parquet(str(tmp_path / "a"), str(tmp_path / "c")), ready.table.spec)
 
 
 def test_a_field_of_a_struct_is_looked_for(

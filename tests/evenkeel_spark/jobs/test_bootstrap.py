@@ -144,6 +144,18 @@ def test_csv_files_whose_columns_are_in_another_order_are_refused(
     assert not (world.folder / "state").exists()
 
 
+@pytest.mark.parametrize("end", [",1", "", ",1,2,3"])
+def test_a_csv_line_that_is_cut_off_is_refused(spark, world: World, capsys, end: str):
+    """The price is not read. Its place tells all the same that the miles may be cut off."""
+    whole = "dest,at,miles,price\nD1,2013-01-02T05:00:00Z,5,70\n"
+    (world.folder / "events.csv").write_text(f"{whole}D1,2013-01-02T05:00:00Z{end}")
+    world.respec(input={"path": "events.csv", "format": "csv", "time": "at"})
+    assert job.main(["--spec", world.spec_path, "--end", "2013-01-08"]) == 2
+    (said,) = capsys.readouterr().err.strip().splitlines()
+    assert "not readable as csv" in said
+    assert not (world.folder / "state").exists()
+
+
 def test_main_names_both_tables_that_disagree_on_slots(spark, ready: World, capsys):
     spec = ready.with_seen().table.spec
     spark.sql(

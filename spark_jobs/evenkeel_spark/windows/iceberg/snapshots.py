@@ -56,11 +56,7 @@ class SaidWindows(NamedTuple):
 def find_said(table: IcebergTable, head: int) -> SaidWindows | None:
     """Read which windows are in a table as of a snapshot; None: its snapshots do not tell."""
     for read, commit in enumerate(commits_back(table.spark, table.sql, head), 1):
-        if _BROUGHT in commit.summary:
-            # Its rows may be those of a window.
-            return None
-        if _step(commit) is None and commit.replaces:
-            # Somebody has emptied the table, or put rows of another time into it.
+        if _tells_nothing(commit):
             return None
         if _step(commit) in STEPS:
             end = commit.summary.get(f"{SUMMARY}end")
@@ -69,8 +65,13 @@ def find_said(table: IcebergTable, head: int) -> SaidWindows | None:
 
 
 def windows_at(table: IcebergTable, head: int) -> Iterator[Days]:
-    """Yield the days of each window in a table as of a snapshot, newest first."""
+    """Yield the days of each window in a table as of a snapshot, newest first.
+
+    Those before a snapshot that replaced all rows are in the table no more.
+    """
     for commit in commits_back(table.spark, table.sql, head):
+        if _tells_nothing(commit):
+            return
         if _step(commit) in STEPS:
             yield days_in({f: commit.summary.get(f"{SUMMARY}{f}") for f in ("start", "end")})
 
@@ -91,6 +92,15 @@ def known_placed(table: IcebergTable, head: int, function: PartitioningFunction)
         if commit.operation != "replace" and _step(commit) not in _WITHOUT_ROWS:
             return False
     return False
+
+
+def _tells_nothing(commit: IcebergCommit) -> bool:
+    """Return whether nobody knows the windows of its rows.
+
+    It brought over what may be rows of a window. Or somebody emptied the table, or put rows of
+    another time into it.
+    """
+    return _BROUGHT in commit.summary or (_step(commit) is None and commit.replaces)
 
 
 def _step(commit: IcebergCommit) -> str | None:

@@ -132,7 +132,7 @@ def test_a_clone_into_the_emptied_table(spark: SparkSession, ready: World) -> No
     exact(spark, ready, "2013-01-11")
 
 
-@pytest.mark.parametrize("predicate", [None, "true"])
+@pytest.mark.parametrize("predicate", [None, "true", "dest IS NOT NULL"])
 def test_a_delete_of_all_rows_by_delta_rs(
     spark: SparkSession, ready: World, predicate: str | None
 ) -> None:
