@@ -112,7 +112,9 @@ def _specs(folder: Path, wanted: str | None) -> Iterator[tuple[Path, TableSpec]]
         if len(named) == 1:
             try:
                 spec = load_spec(named[0])
-            except EvenkeelError:
+            except EvenkeelError as error:
+                # Airflow itself says only that it has not found the DAG of its task.
+                log.error("no DAGs for a wrong spec: %s", error)
                 return
             yield named[0], spec
             return

@@ -107,6 +107,9 @@ def _specs(tables: Sequence[str]) -> Iterator[TableSpec | Finding]:
         catalog = load_catalog(folder)
         for problem in catalog.problems:
             yield Finding("spec", Status.wrong, str(problem), "Correct the spec")
+        if not catalog.problems and not catalog.specs:
+            fix = "Name the folder that has your *.yaml files itself"
+            yield Finding("specs", Status.warning, f"{folder}: there is no spec in it", fix)
         yield from catalog.specs.values()
 
 

@@ -44,6 +44,12 @@ def look_at_table(spec: TableSpec, conf: Mapping[str, str]) -> Iterator[Finding]
     places = [spec.input.path, *(state.path for state in spec.state.values())]
     if any(place.startswith("s3a://") for place in places):
         yield s3_connector(f"{spec.table}: connector of S3", conf)
+    for place in places:
+        scheme = urlsplit(place).scheme
+        if scheme in ("s3", "s3n") and f"spark.hadoop.fs.{scheme}.impl" not in conf:
+            said = f"{place}: Spark's own Hadoop cannot open {scheme}://"
+            fix = "Write s3a://, unless this Spark brings a connector for it, as EMR's does"
+            yield Finding(f"{spec.table}: connector of {scheme}", Status.warning, said, fix)
     yield from look_at_iceberg(spec, conf)
     for name, state in spec.state.items():
         if state.format == "iceberg":
@@ -64,6 +70,9 @@ def readable(what: str, url: str, spec: TableSpec | None = None) -> Finding:
     """
     if unseen := _unseen(what, url):
         return unseen
+    if "{" in url:
+        said = f"{url}: has a pattern that only jobs resolve, so it was not looked at"
+        return Finding(what, Status.warning, said)
     try:
         with store_errors("read", url):
             if spec is not None and spec.input.format != "delta" and _is_delta(url):
@@ -71,6 +80,9 @@ def readable(what: str, url: str, spec: TableSpec | None = None) -> Finding:
                     f"{url}: a Delta table, read as {spec.input.format}: removed rows would count"
                 )
                 return Finding(what, Status.wrong, said, "Set input.format to delta")
+            if spec is not None and spec.input.format == "delta" and not _is_delta(url):
+                said = f"{url}: expected a Delta table, found none"
+                return Finding(what, Status.wrong, said, "Correct input.path or input.format")
             return _first_file(what, url, spec)
     except _FAULTS as error:
         return _wrong(what, url, error, "Correct input.path, or let this account read it")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
@@ -120,6 +120,14 @@ def record(
     elif approved and not _passes(spec, plan):
         raise _changed_since(run)
     run.approval.write(Approval(approved=approved, by=by, when=when, digest=plan.digest))
+
+
+def refuse(run: RunFiles, by: str) -> None:
+    """Note that a run was stopped by somebody while it waited for an answer: as a refusal."""
+    plan = run.plan.find()
+    if plan is not None:
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        run.approval.write(Approval(approved=False, by=by, when=now, digest=plan.digest))
 
 
 def _changed_since(run: RunFiles) -> FenceError:

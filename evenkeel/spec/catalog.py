@@ -10,7 +10,7 @@ from pathlib import Path
 from evenkeel.spec import allowed_roots, custom_merges
 from evenkeel.spec.loading import TABLES_VARIABLE, is_folder, load_spec, spec_files
 from evenkeel.spec.table_spec import TableSpec
-from partitioning.errors import EvenkeelError, InputError, SetupError
+from partitioning.errors import FAULT, EvenkeelError, InputError, SetupError
 
 #: Specs kept in a process: about 10 kB each.
 CACHED_SPECS = 4096
@@ -70,6 +70,9 @@ def load_catalog(folder: Path) -> Catalog:
                 raise InputError(said, str(file), "Give each table a registry of its own")
         except EvenkeelError as error:
             problems.append(error)
+        except Exception as error:
+            # A fault of ours about one file takes no other table away.
+            problems.append(InputError(f"{type(error).__name__}: {error}", str(file), FAULT))
         else:
             specs[file] = spec
             names[spec.table] = registries[registry] = file

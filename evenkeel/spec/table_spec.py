@@ -185,16 +185,18 @@ class TableSpec(Strict):
     @field_validator("options")
     @classmethod
     def _allowed(cls, options: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
-        if "strategy" in info.data:
-            try:
-                check_ranges(info.data["strategy"], options)
-            except InputError as error:
-                raise ValueError(f"{error.where}: {error.what}. {error.fix}") from error
+        if (strategy := info.data.get("strategy")) is None:
+            return options  # nobody knows its options, and it has an error of its own
+        try:
+            check_ranges(strategy, options)
+        except InputError as error:
+            raise ValueError(f"{error.where}: {error.what}. {error.fix}") from error
         if own := sorted(set(options) & {"splitting", "copies", "worth", *cls.model_fields}):
             raise ValueError(f"{', '.join(own)}: set it in the spec itself, or in `split`, instead")
-        if info.data.get("split") is not None and len(set(options.get("resources", "L"))) > 1:
+        resources = options.get("resources", "L")
+        if info.data.get("split") is not None and len(set(resources)) > 1:
             raise ValueError("with `split`, `resources` must name one resource only")
-        if "L" not in options.get("resources", "L"):
+        if "L" not in resources:
             raise ValueError("resources must have L, the load: each plan is judged by it")
         return options
 
@@ -257,9 +259,7 @@ class TableSpec(Strict):
         if self.iceberg and (fields := sorted(DELTA_ONLY & self.model_fields_set)):
             raise ValueError(f"{fields[0]}: is for Delta tables; leave it out")
         if self.plain and self.split is not None:
-            raise ValueError(
-                "split: shares keys, which needs state tables with `columns` and their merges"
-            )
+            raise ValueError("split: needs state tables with `columns` and their merges")
         return self
 
     @property

@@ -141,8 +141,9 @@ def ring_slots(
     unit : None: the capacity of the first open channel
     """
     check_channels(channels)
-    if points < 1:
-        raise InputError(f"{points} points make no ring", "points", "Give at least 1")
+    if not 1 <= points <= MOST_POINTS:
+        fix = f"Give 1 to {MOST_POINTS}"
+        raise InputError(f"{points} points make no ring of use", "points", fix)
     capacities = np.array([c.capacity for c in channels], dtype=np.float64)
     unit = unit or _first_open(channels)
     # A tiny unit would make a ring without end; of even channels this changes nothing.

@@ -13,6 +13,7 @@ from partitioning.errors import InputError
 from partitioning.function.channels import numbered_channels
 from partitioning.function.hashing import KeyColumn, key_hash
 from partitioning.strategies import PRODUCTION, STRATEGIES
+from partitioning.strategies.hashing import MOST_POINTS
 from partitioning.workload.profile import profile_of_keys
 
 #: No option is so large; it is still a float.
@@ -97,6 +98,9 @@ def check_ranges(strategy: str, options: Mapping[str, Any]) -> None:
     profile = profile_of_keys(key, hashes, load, 8, state=load, threshold=7.0)
     channels = numbered_channels(2)
     previous = STRATEGIES["uniform"](profile, None, channels)
+    if 1 <= given.get("points", 0) <= MOST_POINTS:
+        # Each number of points makes a ring, and many take seconds.
+        given["points"] = 1
     try:
         STRATEGIES[strategy](profile, previous, channels, **given)
     except InputError as error:

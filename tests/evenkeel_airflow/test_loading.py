@@ -123,6 +123,17 @@ def test_a_task_builds_only_the_dag_that_it_needs(
     assert read == (["trips.yaml"] if ours else [])
 
 
+def test_a_task_of_a_table_whose_spec_is_wrong_by_now_says_so(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Airflow itself says only that the DAG was not found."""
+    file = Path(world.spec_path)
+    file.write_text(f"{file.read_text()}kee: [a]\n")
+    monkeypatch.setenv("_AIRFLOW_PARSING_CONTEXT_DAG_ID", "rebalance_trips")
+    evenkeel_airflow.load_tables({}, world.folder)
+    assert "no DAGs for a wrong spec" in caplog.text and "kee" in caplog.text
+
+
 def made(world: World, **given: Any) -> dict[str, Any]:
     namespace: dict[str, Any] = {}
     evenkeel_airflow.load_tables(namespace, world.folder, **given)

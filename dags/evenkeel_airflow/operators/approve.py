@@ -60,6 +60,9 @@ class Approve(ApprovalOperator):
     def execute_complete(self, context: Any, event: dict[str, Any]) -> Any:
         """Record the answer; a refused plan skips the later tasks, and the run succeeds."""
         if event.get("error_type") == "timeout":
+            # As a refusal: the watch would wait for ever for a plan that may still be carried out.
+            with one_line():
+                self._record(context, False, "the time limit", datetime.now(UTC), asked=True)
             # A retry would ask again, for as long.
             raise AirflowFailException(
                 f"nobody has answered in {self.response_timeout}. Nothing moves: start a new run"

@@ -22,6 +22,7 @@ from evenkeel_airflow.operators.defaults import with_retries
 from evenkeel_airflow.operators.driver_python import driver_python
 from evenkeel_airflow.operators.lineage import Lineage
 from evenkeel_airflow.operators.runs import AirflowGateError, check_conf, one_line, run_name
+from evenkeel_airflow.operators.spark_connection import hook_of
 from partitioning.errors import SetupError
 
 if TYPE_CHECKING:
@@ -212,6 +213,12 @@ class SparkJob(Lineage, SparkSubmitOperator):
         self._of_this_run = submission == [_tries(context), external_id]
         return status
 
+    def poll_until_complete(self, external_id: Any, context: Any) -> None:
+        """Wait for a driver, and remember it for a stop also if an earlier try has submitted it."""
+        if getattr(self._hook, "_yarn_track_via_rm_api", False):
+            self._hook._yarn_application_id = str(external_id)
+        super().poll_until_complete(external_id, context)
+
     def is_job_succeeded(self, status: str) -> bool:
         """Return whether a driver has ended well, of an earlier try of this very run of the task.
 
@@ -223,7 +230,7 @@ class SparkJob(Lineage, SparkSubmitOperator):
     def _get_hook(self) -> SparkSubmitHook:
         """Return Airflow's hook, with what only the connection can tell."""
         with one_line():
-            hook = self._airflows_hook()
+            hook = hook_of(super()._get_hook, self._conn_id)
         connection = hook._connection
         if connection["deploy_mode"] != "cluster":
             env = {**os.environ, **(hook._env_vars or {})}
@@ -235,19 +242,6 @@ class SparkJob(Lineage, SparkSubmitOperator):
             with one_line():
                 self._check_no_second_driver()
         return hook
-
-    def _airflows_hook(self) -> SparkSubmitHook:
-        try:
-            return super()._get_hook()
-        except NameError as error:
-            # Airflow's hook imports its Kubernetes provider, and passes over an ImportError.
-            if error.name != "kube_client":
-                raise
-            raise SetupError(
-                "expected Airflow's provider of Kubernetes for its master k8s://, found none",
-                f"connection {self._conn_id}",
-                "Install apache-airflow-providers-cncf-kubernetes beside Airflow",
-            ) from None
 
     def _check_no_second_driver(self) -> None:
         """Refuse drivers in pods of their own if a retry may come: it would not find them.

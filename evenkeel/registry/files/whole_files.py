@@ -47,9 +47,9 @@ def whole_files(fs: Any) -> WholeFiles:
 
 
 def beside(path: str) -> str:
-    """Return a new name for a file, until it is whole."""
+    """Return a new name for a file, until it is whole. Its length does not depend on the file's."""
     folder, _, name = path.rpartition("/")
-    return f"{folder}/.{name}.{uuid.uuid4().hex}"
+    return f"{folder}/.{name[:100]}.{uuid.uuid4().hex}"
 
 
 class Linked:

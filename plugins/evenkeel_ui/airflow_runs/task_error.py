@@ -28,6 +28,8 @@ JOBS = {"release": "adopt"}
 #: Jobs that leave their errors beside the runs, because they have none.
 WITHOUT_RUN = ("maintain", "repair", "apply_window", "adopt")
 _MARK = "evenkeel: error: "
+#: States of a task whose try has ended with an error.
+_FAILED = ("failed", "up_for_retry")
 #: Error lines that were read from logs, by the id, number and end of the try. The log of a try that
 #: has ended stays the same, but may come late. So a line is read again after this many seconds.
 _LINES: TTLCache[Any, str | None] = TTLCache(1024, 300)
@@ -48,6 +50,9 @@ def error_line(
         select(TaskInstance)
         .where(TaskInstance.dag_id == dag, TaskInstance.run_id == run)
         .where(TaskInstance.task_id == task)
+        # A mapped task has several parts: take one that failed, and the last of these.
+        .order_by(TaskInstance.state.in_(_FAILED).desc(), TaskInstance.end_date.desc())
+        .limit(1)
         .options(joinedload(TaskInstance.dag_model), joinedload(TaskInstance.trigger))
     )
     instance = session.scalar(query)

@@ -19,6 +19,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from evenkeel.inspect.half_moved import find_half_moved
+from evenkeel.pipeline.approval import refuse
 from evenkeel.table import Table
 from evenkeel_ui.access import (
     REBALANCE,
@@ -78,6 +79,9 @@ def _decide(
         if not known.goes_on:
             raise HTTPException(409, "This run has ended already: there is nothing to stop.")
         _stop(session, user, known)
+        if known.asked is not None:
+            # The watch would wait for ever for a plan that may still be carried out.
+            refuse(found.registry.run(known.folder), user.get_name())
     else:
         half = find_half_moved(found.registry, found.registry.run(known.folder))
         if known.goes_on:

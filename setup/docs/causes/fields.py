@@ -60,6 +60,7 @@ OF_FIELDS = {
     r"max_imbalance: may not": "A plan that reached just this would begin the next run at once.",
     r"state: expected": "One spec has one way of adding windows, for all of its tables.",
     r"\{fields\}: is for Delta": "Iceberg tables have no such setting, or no part of a key.",
-    r"split: shares keys": "Nobody but you knows how two rows of one key in your table become one.",
+    r"split: needs state tables": "Nobody but you knows how two rows of one key of yours become "
+    "one.",
     r"state\.\{name\}\.columns": "Without a time nobody knows which event is the last.",
 }

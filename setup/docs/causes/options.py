@@ -41,8 +41,10 @@ OF_OPTIONS = {
     "grows. Often the growth alone was given, such as 0.5 for 1.5.",
     r"\{options\} is below 0": "`eta` and `tau` are loads, in mean loads of a channel. A negative "
     "one was to mean: always.",
-    r"expected 1 window or more|\{points\} points|\{draws\} draws|\{mu\} buckets"
-    r"|\{batch\} tuples": "0 was to mean: off, or no limit. This count has no such value.",
+    r"expected 1 window or more|\{draws\} draws|\{mu\} buckets|\{batch\} tuples": "0 was to "
+    "mean: off, or no limit. This count has no such value.",
+    r"\{points\} points": "0 was to mean: off. Or the number has too many digits: each point of a "
+    "channel takes time and memory.",
     r"\{count\} substreams": "The number was taken over from a paper or from another table. A "
     "substream is made of whole slots, and some strategies compare each two in memory.",
     r"\{seed\} is below 0": "The seed was computed as a number with a sign, such as Python's "

@@ -132,3 +132,29 @@ def test_a_place_that_cannot_be_looked_at_is_no_trace(tmp_path: Path) -> None:
     """A name that is too long fails for root, too, as a closed folder does for others."""
     place = str(tmp_path / ("n" * 300) / "state")
     assert stores.existing(place) == str(tmp_path)
+
+
+def test_an_input_that_is_no_delta_table_is_wrong(world: World, tmp_path: Path) -> None:
+    world.respec(input={"path": "lake", "format": "delta", "time": "at"})
+    (tmp_path / "lake").mkdir()
+    found = stores.readable("input", str(tmp_path / "lake"), world.table.spec)
+    assert (found.status, found.fix) == (Status.wrong, "Correct input.path or input.format")
+    (tmp_path / "lake" / "_delta_log").mkdir()
+    found = stores.readable("input", str(tmp_path / "lake"), world.table.spec)
+    assert found.status is not Status.wrong
+
+
+def test_a_pattern_of_hadoops_own_is_not_called_wrong(tmp_path: Path) -> None:
+    found = stores.readable("input", f"{tmp_path}/{{2025,2026}}/*.parquet")
+    assert found.status is Status.warning and "only jobs" in found.found
+
+
+@pytest.mark.parametrize("scheme", ["s3", "s3n", "s3a"])
+def test_a_place_of_jobs_on_s3_is_written_as_s3a(world: World, scheme: str) -> None:
+    world.respec(input={"path": f"{scheme}://lake/clicks", "time": "at"})
+    rows = {row.what: row for row in stores.look_at_table(world.table.spec, {})}
+    row = rows.get(f"trips: connector of {scheme}")
+    assert (row is not None and "Write s3a://" in row.fix) == (scheme != "s3a")
+    conf = {f"spark.hadoop.fs.{scheme}.impl": "x"}
+    named = {row.what for row in stores.look_at_table(world.table.spec, conf)}
+    assert f"trips: connector of {scheme}" not in named

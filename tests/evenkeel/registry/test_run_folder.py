@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from evenkeel.registry.epochs import Registry
+from evenkeel.registry.files.html import Html
 from evenkeel.registry.run_folder import MAX_NAME_LENGTH, find_folder, folder_name
 from tests.support.raw_json import write_json
 
@@ -77,3 +78,10 @@ def test_a_run_that_had_only_learned_at_an_upgrade_goes_on(registry: Registry) -
 def test_torn_params_do_not_decide_whose_a_folder_is(registry: Registry) -> None:
     registry.run(OLD).write("params.json", b"{torn")
     assert find_folder(registry.store, "roll_back_t", RUN) == OLD
+
+
+def test_a_gate_of_a_run_with_long_ids_leaves_its_page(registry: Registry) -> None:
+    """A file system takes names of 255 bytes, and a file has another name until it is whole."""
+    page = f"20260101T000000Z.{folder_name('rebalance_t', 'x' * 240)}.before.failed.html"
+    registry.files.docs_page(page).write(Html("seen"))
+    assert registry.files.docs_page(page).read() == "seen"

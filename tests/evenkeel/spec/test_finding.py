@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
+from evenkeel.spec import catalog
 from evenkeel.spec.catalog import load_catalog
 from evenkeel.spec.loading import check_enough_slots, find_spec, load_spec
+from evenkeel.spec.table_spec import TableSpec
 from partitioning.errors import InputError, SetupError
 from tests.support.cases.specs import write
 
@@ -96,3 +99,25 @@ def test_a_folder_that_cannot_be_looked_at_is_one_error(
     found = load_catalog(closed)
     assert not found.specs
     assert "there is no such folder" in str(found.problems[0])
+
+
+def test_a_fault_about_one_file_takes_no_other_table_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path)
+    wrong = "strategy: fronteer\noptions: {resources: }\n"
+    (tmp_path / "two_mistakes.yaml").write_text(f"table: two_mistakes\n{wrong}")
+    found = load_catalog(tmp_path)
+    assert [spec.table for spec in found.specs.values()] == ["flights"]
+    (problem,) = found.problems
+    assert re.search(r"two_mistakes\.yaml: .*found 'fronteer', which is no strategy", str(problem))
+
+    def fails(file: Path) -> TableSpec:
+        if file.stem == "two_mistakes":
+            raise TypeError("nobody foresaw it")
+        return load_spec(file)
+
+    monkeypatch.setattr(catalog, "_unchanged", fails)
+    found = load_catalog(tmp_path)
+    (problem,) = found.problems
+    assert len(found.specs) == 1 and "two_mistakes.yaml: TypeError: nobody" in str(problem)

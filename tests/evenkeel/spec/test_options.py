@@ -9,7 +9,7 @@ import pytest
 
 from evenkeel.spec.loading import load_spec
 from partitioning.errors import InputError
-from partitioning.strategies import PRODUCTION
+from partitioning.strategies import PRODUCTION, hashing
 from tests.support.cases.specs import write
 
 
@@ -32,6 +32,7 @@ from tests.support.cases.specs import write
         ({"options": {"resources": "Lx"}}, "options: resources: expected letters of L"),
         ({"strategy": "scan", "options": {"alpha": 0.5}}, "options: alpha: 0.5 tolerates"),
         ({"strategy": "consistent", "options": {"points": 0}}, "options: points: 0 points"),
+        ({"strategy": "consistent", "options": {"points": 10**20}}, "Give 1 to 2097152"),
         ({"registry": ""}, "registry: must not be empty"),
         ({"input": {"path": ""}}, "input.path: must not be empty"),
     ],
@@ -69,3 +70,14 @@ def test_looks_must_come_between_the_runs_of_a_cron_expression(tmp_path: Path) -
         load_spec(write(tmp_path, schedule="0 * * * *", **watched))
     for schedule in ("0 2,3 * * *", "0 0 30 2 *", "@weekly"):
         assert load_spec(write(tmp_path, schedule=schedule, **watched)).watch
+
+
+def test_options_are_tried_without_the_work_of_a_plan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each parse of a DAG file tries them: a ring of two million points takes a minute."""
+    made: list[int] = []
+    real = hashing.ring_slots
+    monkeypatch.setattr(hashing, "ring_slots", lambda *given: made.append(given[2]) or real(*given))
+    load_spec(write(tmp_path, strategy="consistent", options={"points": hashing.MOST_POINTS}))
+    assert made == [1]

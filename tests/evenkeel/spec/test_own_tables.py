@@ -18,7 +18,7 @@ OWN = {"path": "o", "rows": "many"}
         ({"state": {"s": {"path": "s"}}}, "state.s: expected either .*; got neither"),
         ({"state": {"s": {**TOTALS, "partitions": ["d"]}}}, "partitions: allowed with `rows` only"),
         ({"state": {"s": TOTALS, "o": OWN}}, "expected `columns` in all tables or `rows` in all"),
-        ({"state": {"o": OWN}, "split": {"by": "id"}}, "split: shares keys, which needs .*merges"),
+        ({"state": {"o": OWN}, "split": {"by": "id"}}, "split: needs state tables .*merges"),
         ({"state": {"o": {**OWN, "partitions": ["Slot"]}}}, "state.o: .*'Slot'.* are names of"),
     ],
 )

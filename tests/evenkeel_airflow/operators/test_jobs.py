@@ -154,11 +154,20 @@ def test_a_plan_waits_for_its_answer_whatever_the_time_limit_of_jobs(given: dict
     assert job.execution_timeout == timedelta(hours=1)
 
 
-def test_a_plan_that_nobody_answers_in_time_fails_at_once() -> None:
-    """A retry would ask again, and wait as long again."""
+def test_a_plan_that_nobody_answers_in_time_fails_at_once_and_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A retry would ask again, and wait as long again. The watch would wait for the plan."""
+    noted: list[tuple[bool, str]] = []
+
+    def record(_: Approve, context: Any, approved: bool, by: str, *__: Any, **___: Any) -> None:
+        noted.append((approved, by))
+
+    monkeypatch.setattr(Approve, "_record", record)
     task = Approve(task_id="approve", spec="t.yaml", response_timeout=timedelta(hours=8))
     with pytest.raises(AirflowFailException, match="nobody has answered in 8:00:00"):
         task.execute_complete({}, {"error": "The timeout has passed", "error_type": "timeout"})
+    assert noted == [(False, "the time limit")]
 
 
 def test_a_decide_that_was_marked_a_success_by_hand_is_named() -> None:

@@ -49,6 +49,22 @@ def test_a_driver_here_runs_this_python(tmp_path: Path, monkeypatch: pytest.Monk
     assert (tmp_path / "ran").read_text() == sys.executable
 
 
+def test_a_connection_that_airflow_does_not_have_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Airflow's hook would take a YARN that nobody named."""
+    submit = tmp_path / "spark-submit"
+    submit.write_text(f"#!/bin/sh\ntouch {tmp_path}/submitted\n")
+    submit.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    given = {"conn_id": "spark_prd", "arguments": {"--spec": Shop(tmp_path).spec}}
+    with DAG("rebalance_d"):
+        task = SparkJob(task_id="learn", job="learn", **given)
+    with pytest.raises(AirflowFailException, match="spark_prd: .*connections add spark_prd"):
+        task.execute({})
+    assert not (tmp_path / "submitted").exists()
+
+
 def ended_with(code: int, folder: Path, patch: pytest.MonkeyPatch, **given: Any) -> SparkJob:
     """A task whose spark-submit ends with a code, on a worker that has no Java itself."""
     submit = folder / "spark-submit"

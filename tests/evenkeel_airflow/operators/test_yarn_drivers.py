@@ -179,6 +179,26 @@ def test_a_retry_takes_the_result_of_a_driver_that_has_ended_by_then(
     assert "--attempt again" in yarn.submitted[1]
 
 
+@pytest.mark.skipif(not REMEMBERS_DRIVERS, reason="Airflow 3.3 or newer keeps a driver's id")
+def test_a_stop_of_a_retry_ends_the_driver_that_it_has_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, manager: ThreadingHTTPServer
+) -> None:
+    """Airflow's hook learns the driver's id from spark-submit alone, which ran in another try."""
+    yarn, killed = Yarn(tmp_path, monkeypatch, f"127.0.0.1:{manager.server_port}"), []
+    manager.said = [SUCCEEDED]  # type: ignore[attr-defined]
+    yarn.attempt("first")
+    hooks = spark_submit.SparkSubmitHook
+    monkeypatch.setattr(hooks, "_kill_yarn_application", lambda _, driver: killed.append(driver))
+
+    def stopped(hook: Any, _: str) -> None:
+        hook.on_kill()
+
+    monkeypatch.setattr(hooks, "_start_yarn_application_status_tracking", stopped)
+    manager.said = [RUNNING]  # type: ignore[attr-defined]
+    yarn.attempt("second")
+    assert killed == ["application_1_0001"] and len(yarn.submitted) == 1
+
+
 def _fail(*_: Any) -> None:
     raise AirflowException("the queue is full")
 

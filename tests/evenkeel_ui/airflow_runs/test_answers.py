@@ -135,3 +135,13 @@ def test_an_answer_is_airflows_own_and_for_that_plan_alone(
     goes_on = "scheduled" if waits() != "deferred" else "deferred"
     assert chosen(asking) == ([option], goes_on)
     assert client.post(f"{path}/answer", data=data).status_code == 409
+
+
+def test_a_run_that_is_stopped_while_it_asks_counts_as_refused(site: Site, asking: str) -> None:
+    """The watch waits for a plan that a run may still carry out."""
+    client, path = site.client("uma"), f"{HOME}/runs/{asking}"
+    folder = site.registry.run(asking)
+    data = {"csrf": csrf(client, path), "decision": "stop"}
+    assert client.post(f"{path}/recover", data=data).status_code == 303
+    answer = folder.approval.read()
+    assert answer.refuses(steps.read_plan(folder).digest) and answer.by == "uma"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from html import unescape
 from pathlib import Path
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 from sqlalchemy import insert, update
@@ -162,6 +162,39 @@ def test_another_part_of_a_mapped_task_hides_no_window(site: Site, team: None, s
         session.execute(update(TaskInstance).where(ours).values(state="success"))
     with create_session() as session:
         assert not failed_windows(session, ["words"])
+    end_runs()
+
+
+@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize("failed", [UUID(int=1), UUID(int=2**128 - 1)], ids=["first", "last"])
+def test_of_a_mapped_task_the_part_that_failed_last_tells_the_error(
+    site: Site, team: None, number: int, failed: UUID
+) -> None:
+    """Whatever order a database has them in."""
+    from airflow.models.renderedtifields import RenderedTaskInstanceFields as Rendered
+    from airflow.models.taskinstance import TaskInstance
+    from airflow.utils.session import create_session
+
+    from evenkeel.registry.run_folder import folder_name
+
+    dag = TEAMS[0]
+    run = run_of(site, dag)
+    failed_at(folder_name(dag, run), "fold", "a line that another error comes before")
+    ours = (TaskInstance.dag_id == dag) & (TaskInstance.run_id == run)
+    now, parts = datetime.now(UTC), TaskInstance.__table__
+    fields = {"application_args": ["--spec", str(site.shop.spec), "--start", "2013-02-01"]}
+    with create_session() as session:
+        first = {"map_index": 1 - number, "end_date": now - timedelta(1)}
+        (row,) = session.execute(parts.select().where(ours)).mappings()
+        second = {**row, "id": failed, "map_index": number, "end_date": now}
+        session.execute(update(TaskInstance).where(ours).values(**first))
+        session.execute(parts.insert().values(second))
+        for part in (0, 1):
+            key = {"dag_id": dag, "run_id": run, "task_id": "fold", "map_index": part}
+            session.execute(insert(Rendered).values(rendered_fields=fields, **key))
+    registry: Registry = open_table(site.shop.spec).registry
+    leave_error(registry, "apply_window", None, str(failed), InputError(ERROR))
+    assert seen(site, "vic", dag, "fold") == (True, True)
     end_runs()
 
 

@@ -275,5 +275,7 @@ def check_connectors(spark: SparkSession, spec: TableSpec) -> None:
                 place,
                 f"Start Spark with --packages org.apache.hadoop:hadoop-aws:{hadoop}"
                 if scheme == "s3a"
+                else "Write s3a://"
+                if scheme in ("s3", "s3n")
                 else f"Put a connector of {scheme}:// among Spark's jars",
             ) from error
