@@ -83,7 +83,10 @@ def check(
     spec: Annotated[str, typer.Argument(help="path of a table spec, or a table's name")],
     format: As = Format.table,
 ) -> None:
-    """Check a table spec; name every wrong field with what is allowed."""
+    """Check a table spec; name every wrong field with what is allowed.
+
+    It reads the spec alone. `evenkeel doctor TABLE` looks at its input, columns and stores.
+    """
     file = find_spec(spec)
     found = open_table(str(file)).spec
     check_enough_slots(found, str(file))

@@ -170,7 +170,7 @@ def test_another_part_of_a_mapped_task_hides_no_window(site: Site, team: None, s
 def test_of_a_mapped_task_the_part_that_failed_last_tells_the_error(
     site: Site, team: None, number: int, failed: UUID
 ) -> None:
-    """Whatever order a database has them in."""
+    """No order of a database counts."""
     from airflow.models.renderedtifields import RenderedTaskInstanceFields as Rendered
     from airflow.models.taskinstance import TaskInstance
     from airflow.utils.session import create_session
