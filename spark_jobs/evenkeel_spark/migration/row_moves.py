@@ -19,6 +19,9 @@ from partitioning.function.sql import channel_sql, quoted
 #: Most slots that an UPDATE's condition lists one by one. Parquet skips row groups without them
 #: (`spark.sql.parquet.pushdown.inFilterThreshold`, see session.py), and Spark hashes no other rows.
 LISTED_SLOTS = 1000
+#: Most of them in one list. For Parquet a list is a chain of OR, each of which calls the next: 800
+#: of them overflow the stack of a thread of 1 MiB.
+LIST = 250
 #: Most ranges that cover more slots than that. They only save reading, and more of them cost more
 #: than they save: the JVM interprets a generated filter of more than some thousand bytes of code.
 RANGES = 12
@@ -69,7 +72,8 @@ def _slots_sql(slots: np.ndarray) -> str:
     """Return SQL that is true for rows of these slots, and may be true for others."""
     slots = np.unique(slots)
     if len(slots) <= LISTED_SLOTS:
-        return f"{state.SLOT} IN ({', '.join(map(str, slots.tolist()))})"
+        lists = (slots[at : at + LIST].tolist() for at in range(0, len(slots), LIST))
+        return " OR ".join(f"{state.SLOT} IN ({', '.join(map(str, one))})" for one in lists)
     ranges = slot_ranges(slots)
     return " OR ".join(f"{state.SLOT} BETWEEN {first} AND {last}" for first, last in ranges)
 

@@ -37,8 +37,8 @@ _DEFAULTS = {
     "spark.ui.showConsoleProgress": "false",
     # Jobs read runs of neighbouring slots. Small row groups (bytes) let Parquet skip the rest.
     "spark.hadoop.parquet.block.size": str(1 << 20),
-    # As many as row_moves lists. Spark's default is ten: it pushes down no longer list.
-    "spark.sql.parquet.pushdown.inFilterThreshold": "1000",
+    # As many as row_moves has in a list. Spark's default is ten: it pushes down no longer one.
+    "spark.sql.parquet.pushdown.inFilterThreshold": "250",
     # Delta's default is to read its log in 50 tasks, whatever the size of the table.
     "spark.databricks.delta.snapshotPartitions": "4",
 }

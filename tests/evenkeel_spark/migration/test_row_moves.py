@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import expr
 
-from evenkeel_spark.migration.row_moves import moved_sql, run_move, slot_ranges
+from evenkeel_spark.migration.row_moves import LISTED_SLOTS, moved_sql, run_move, slot_ranges
 from evenkeel_spark.tables.delta import commits, state
 from partitioning.errors import DamagedError
 from partitioning.function.channels import numbered_channels
@@ -49,6 +49,22 @@ def test_conditions_name_what_need_not_be_read() -> None:
     none = np.empty(0, np.int64)
     assert heavy == moved_sql(before, next_function(before, (), HEAVY), shared=none)
     assert "NOT" not in heavy
+
+
+@pytest.mark.parametrize("moved", [LISTED_SLOTS, LISTED_SLOTS + 1])
+def test_rows_of_as_many_slots_as_are_listed_are_found(
+    spark: SparkSession, tmp_path: Path, moved: int
+) -> None:
+    """Parquet looks for each slot of a list in a call of its own: long lists overflow the stack."""
+    before = PartitioningFunction(KEY, numbered_channels(4), np.arange(4096) % 4)
+    target = next_function(before, tuple(range(0, 4 * moved, 4)), None)
+    names = {f"k{i}": i for i in range(300)}
+    state_rows(spark, before, names).write.parquet(str(tmp_path / "rows"))
+    sql = moved_sql(before, target)
+    assert sql is not None
+    found = spark.read.parquet(str(tmp_path / "rows")).where(sql).count()
+    leave = before.lookup_hashes(hashes([*names])) != target.lookup_hashes(hashes([*names]))
+    assert found == leave.sum() > 30
 
 
 @pytest.mark.parametrize(

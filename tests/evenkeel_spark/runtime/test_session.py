@@ -14,7 +14,7 @@ import pytest
 from evenkeel.extras import TESTED_SPARK, delta_package
 from evenkeel.local_env import environment
 from evenkeel_spark.jobs import bootstrap
-from evenkeel_spark.migration.row_moves import LISTED_SLOTS
+from evenkeel_spark.migration.row_moves import LIST
 from evenkeel_spark.runtime.session import _with_delta, check_series, own_spark
 from partitioning.errors import InputError, SetupError, UnreachableError
 from tests.conftest import World
@@ -63,7 +63,7 @@ def test_the_tests_run_in_the_jobs_own_session(spark):
     conf = spark.sparkContext.getConf()
     # A default of ours, and one of ours to which set-up's conf says otherwise.
     assert conf.get("spark.hadoop.parquet.block.size") == str(1 << 20)
-    assert conf.get("spark.sql.parquet.pushdown.inFilterThreshold") == str(LISTED_SLOTS)
+    assert conf.get("spark.sql.parquet.pushdown.inFilterThreshold") == str(LIST)
     if environment():
         assert conf.get("spark.databricks.delta.snapshotPartitions") == "1"
 
