@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import sys
+from contextlib import suppress
 from itertools import takewhile
 from typing import Annotated, Any
 
@@ -257,7 +258,9 @@ def _summary(epoch: Any) -> dict[str, Any]:
 
 
 def _note_release(registry: Registry) -> None:
-    mark = registry.files.released.find()
+    mark = None
+    with suppress(EvenkeelError):  # a note, without which the answer is whole
+        mark = registry.files.released.find()
     if mark is not None:
         sys.stderr.write(
             f"evenkeel: note: the tables were released on {mark.time[:10]}: nothing places their "

@@ -21,6 +21,8 @@ from partitioning.errors import InputError, SetupError
 
 #: In the extra of an Airflow connection to YARN: where the resource manager answers.
 RM_ADDRESS = "yarn_resourcemanager_webapp_address"
+#: Exit code of a shell for a program that a signal has ended, less the signal's number.
+SIGNALLED = 128
 #: Exit code of spark-submit without Java. A driver that ended with another one had a Java.
 NO_JAVA = 1
 
@@ -240,14 +242,15 @@ def _call(job: str, command: Sequence[str], env: Mapping[str, str]) -> int:
 def _exit_code(job: str, code: int) -> int:
     """Return an exit code as a shell has it: 128 and more for a signal, which leaves no line.
 
-    spark-submit's shell gives way to the driver, so the signal is the driver's.
+    Python of a driver that a signal ends is such a code of spark-submit, too.
     """
-    if code >= 0:
-        return code
-    name = signal.Signals(-code).name
-    fix = "If nobody did that, look for a lack of memory. Run it again: it goes on from there"
-    sys.stderr.write(f"evenkeel: error: the job {job} was ended by the signal {name}. {fix}\n")
-    return 128 - code
+    number = -code if code < 0 else code - SIGNALLED
+    # A job ends in its own way after Ctrl-C, and says so.
+    if number in signal.valid_signals() and number != signal.SIGINT:
+        name = signal.strsignal(number) or f"signal {number}"
+        fix = "If nobody did that, look for a lack of memory. Run it again: it goes on from there"
+        sys.stderr.write(f"evenkeel: error: the job {job} was ended from outside ({name}). {fix}\n")
+    return SIGNALLED - code if code < 0 else code
 
 
 def keep_spark(folder: Path, variables: Mapping[str, str], options: str = "") -> NoReturn:

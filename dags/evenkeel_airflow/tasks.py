@@ -149,5 +149,5 @@ def _failure(numbers: Mapping[str, Any], failed: Collection[str], page: str) -> 
             f"after it, so that DAGs that wait for the epoch start. Report: {page}"
         )
     if numbers.get("rolled_back"):
-        return f"The run failed at {where}, and was rolled back. Report: {page}"
-    return f"The run failed at {where}. Report: {page}"
+        return f"The run failed at {where}, and was rolled back. Read the log, or {page}"
+    return f"The run failed at {where}. Read the log, or {page}"

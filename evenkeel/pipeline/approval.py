@@ -123,9 +123,9 @@ def record(
 
 
 def refuse(run: RunFiles, by: str) -> None:
-    """Note that a run was stopped by somebody while it waited for an answer: as a refusal."""
+    """Note that a run was stopped by somebody before its plan began: as a refusal of that plan."""
     plan = run.plan.find()
-    if plan is not None:
+    if plan is not None and not run.migration.exists():
         now = datetime.now(UTC).isoformat(timespec="seconds")
         run.approval.write(Approval(approved=False, by=by, when=now, digest=plan.digest))
 

@@ -280,18 +280,3 @@ def test_ctrl_c_lets_a_job_end_in_its_own_way(tmp_path: Path) -> None:
 def test_a_quote_without_its_end_is_one_line() -> None:
     with pytest.raises(InputError, match="cannot be split .No closing quotation.. Close the"):
         submit("learn", [], {}, "--name 'x")
-
-
-def test_a_job_that_a_signal_ends_leaves_a_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    program = tmp_path / "bin" / "spark-submit"
-    program.parent.mkdir()
-    program.write_text("#!/bin/sh\nkill -KILL $$\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
-    monkeypatch.delenv("EVENKEEL_SPARK", raising=False)
-    monkeypatch.delenv("SPARK_REMOTE", raising=False)
-    assert submit("learn", [], {}) == 128 + signal.SIGKILL
-    (line,) = capsys.readouterr().err.splitlines()
-    assert "the job learn was ended by the signal SIGKILL" in line and "Run it again" in line

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from airflow.exceptions import AirflowException
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 
 from evenkeel_airflow.airflow_versions import AirflowFailException, AirflowSkipException
@@ -61,8 +62,11 @@ class Approve(ApprovalOperator):
         """Record the answer; a refused plan skips the later tasks, and the run succeeds."""
         if event.get("error_type") == "timeout":
             # As a refusal: the watch would wait for ever for a plan that may still be carried out.
-            with one_line():
-                self._record(context, False, "the time limit", datetime.now(UTC), asked=True)
+            try:
+                with one_line():
+                    self._record(context, False, "the time limit", datetime.now(UTC), asked=True)
+            except AirflowException as error:
+                self.log.warning("The time limit is not noted as a refusal: %s", error)
             # A retry would ask again, for as long.
             raise AirflowFailException(
                 f"nobody has answered in {self.response_timeout}. Nothing moves: start a new run"

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING
 
 from airflow.exceptions import AirflowNotFoundException
 
-from partitioning.errors import SetupError
+from partitioning.errors import SetupError, UnreachableError
 
 if TYPE_CHECKING:
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+
+#: Master of the hook where Airflow has not found the connection: a YARN that nobody named.
+_NOBODYS = "yarn"
 
 
 def hook_of(make: Callable[[], SparkSubmitHook], connection: str) -> SparkSubmitHook:
@@ -23,7 +26,8 @@ def hook_of(make: Callable[[], SparkSubmitHook], connection: str) -> SparkSubmit
 
     Raises
     ------
-    SetupError : there is no such connection, or its master needs a provider that is not installed
+    SetupError : its master needs a provider that is not installed
+    UnreachableError : there is no such connection. Airflow says the same while it cannot ask
     """
     where = f"connection {connection}"
     try:
@@ -37,13 +41,18 @@ def hook_of(make: Callable[[], SparkSubmitHook], connection: str) -> SparkSubmit
             where,
             "Install apache-airflow-providers-cncf-kubernetes beside Airflow",
         ) from None
-    try:
-        hook.get_connection(connection)
-    except AirflowNotFoundException:
-        # The hook would take a YARN that nobody named.
-        raise SetupError(
-            "Airflow has no such connection",
+    if hook._connection["master"] == _NOBODYS and not _names_yarn(hook, connection):
+        raise UnreachableError(
+            "Airflow has no such connection, or could not ask for it",
             where,
             f"Add it: airflow connections add {connection} --conn-type spark --conn-host MASTER",
-        ) from None
+        )
     return hook
+
+
+def _names_yarn(hook: SparkSubmitHook, connection: str) -> bool:
+    """Return whether the connection itself has that master, which it gives as its host."""
+    try:
+        return bool(hook.get_connection(connection).host == _NOBODYS)
+    except AirflowNotFoundException:
+        return False

@@ -10,7 +10,7 @@ from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
 from airflow.models.taskinstance import TaskInstance
 from airflow.utils.log.log_reader import TaskLogReader
 from cachetools import TTLCache
-from sqlalchemy import select
+from sqlalchemy import case, select
 from sqlalchemy.orm import Session, joinedload
 
 from evenkeel.registry.epochs import Registry
@@ -51,7 +51,7 @@ def error_line(
         .where(TaskInstance.dag_id == dag, TaskInstance.run_id == run)
         .where(TaskInstance.task_id == task)
         # A mapped task has several parts: take one that failed, and the last of these.
-        .order_by(TaskInstance.state.in_(_FAILED).desc(), TaskInstance.end_date.desc())
+        .order_by(case((TaskInstance.state.in_(_FAILED), 0), else_=1), TaskInstance.end_date.desc())
         .limit(1)
         .options(joinedload(TaskInstance.dag_model), joinedload(TaskInstance.trigger))
     )

@@ -5,6 +5,7 @@ All of them use the functions behind Airflow's own REST API, as starting and ans
 
 from __future__ import annotations
 
+import logging
 from typing import Annotated
 
 from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
@@ -37,7 +38,9 @@ from evenkeel_ui.airflow_runs import runs, stuck
 from evenkeel_ui.airflow_versions import clear_tasks
 from evenkeel_ui.pages.fields import SAID, check_known
 from evenkeel_ui.pages.plans import sent
+from partitioning.errors import EvenkeelError
 
+log = logging.getLogger(__name__)
 router = APIRouter(prefix="/tables/{table}", tags=["recovery"])
 DECISIONS = ("stop", "go_on", "undo")
 #: Tasks of which one must have failed for roll_back to run.
@@ -79,9 +82,10 @@ def _decide(
         if not known.goes_on:
             raise HTTPException(409, "This run has ended already: there is nothing to stop.")
         _stop(session, user, known)
-        if known.asked is not None:
-            # The watch would wait for ever for a plan that may still be carried out.
-            refuse(found.registry.run(known.folder), user.get_name())
+        # It stays stopped, whatever becomes of the note.
+        session.commit()
+        if known.tasks.get("migrate") is None:
+            _refuse(found, known, user)
     else:
         half = find_half_moved(found.registry, found.registry.run(known.folder))
         if known.goes_on:
@@ -124,6 +128,14 @@ def _stop(session: Session, user: BaseUser, run: runs.AirflowRun) -> None:
     body = DAGRunPatchBody.model_validate({"state": "failed"})
     patch_dag_run(run.dag, run.run, body, session, runs.dag_bag(), user, ["state"])
     runs.log(session, user, "patch_dag_run", run.dag, run.run, {"state": "failed"})
+
+
+def _refuse(found: Table, run: runs.AirflowRun, user: BaseUser) -> None:
+    """Note that its plan is given up: the watch would wait for one that may be carried out."""
+    try:
+        refuse(found.registry.run(run.folder), user.get_name())
+    except EvenkeelError as error:
+        log.warning("the plan of the stopped run %s is not noted as refused: %s", run.run, error)
 
 
 def _again(session: Session, user: BaseUser, run: runs.AirflowRun, decision: str) -> None:

@@ -8,8 +8,8 @@ OF_TASKS = {
     "in time.",
     r"the job \{job\} ended with": "The job failed, or something ended its process: a lack of "
     "memory, or Airflow's own limit of time.",
-    r"Airflow has no such connection": "Nobody has made it, `conn_id` is mistyped, or the worker "
-    "sees another secrets backend.",
+    r"Airflow has no such connection": "Nobody has made it, `conn_id` is mistyped, or Airflow's "
+    "API or secrets backend did not answer.",
     r"expected evenkeel://TABLE": "The address of an asset has a path or a query, or no table.",
     r"partitions need Airflow": "The spec's `schedule` has `partitions`, and this Airflow has no "
     "timetable for them.",

@@ -17,13 +17,13 @@ input: {path: events, time: time}
 registry: registry/TABLE
 channels: 2
 """
-#: A spec with every DAG that a table of one kind can have, by the name of its file.
 #: Kind of DAG -> when it runs by itself.
 _SCHEDULES = {
     "maintain": "Schedule: `@weekly`",
     "rebalance": "Schedule: `schedule` of the spec, `@daily` by default",
     "watch": "Schedule: every `watch.every` minutes of the spec, 5 by default",
 }
+#: A spec with every DAG that a table of one kind can have, by the name of its file.
 _SPECS = {
     "TABLE": _SPEC + "state: {s: {path: s, columns: {n: {merge: count}}}}\nwatch: {}\n",
     "YOURS": _SPEC.replace("TABLE", "YOURS") + "state: {s: {path: s, rows: many}}\n",

@@ -74,7 +74,8 @@ def exit_codes() -> str:
         "Exit codes",
         "Every program of ours ends with 0 if all went well. An error of ours is one line on "
         "stderr, and ends it with the code below. Any other error ends it with 1 and a traceback. "
-        "Wrong options end it with 2, and Ctrl-C ends a job with 130. A job that cannot start ends "
+        "Wrong options end it with 2, and Ctrl-C ends a job with 130. Another signal of number n "
+        "ends a job with 128 + n. A job that cannot start ends "
         f"with {CANNOT_START}: its Python lacks a package, or has PySpark of two versions. "
         "`evenkeel doctor` ends with 1 if something is wrong.",
         "If *try again* says yes, the same may work later with nothing changed. Airflow then "

@@ -188,7 +188,7 @@ def _rewrite(
             survey = look(spark, spec, name, function)
             if survey.problems:
                 raise survey.problems[0]
-        _check_current(table, name, function)
+        check_epoch_stands(table, name, function)
         say(f"{name}: {'sealing' if survey.fits else 'rewriting'} version {survey.version}")
         try:
             _commit(spark, table, survey, function)
@@ -196,7 +196,7 @@ def _rewrite(
             lost = first_line(error)
             continue
         # A run of the spec's other tables may have published while this was written.
-        _check_current(table, name, function)
+        check_epoch_stands(table, name, function)
         say(f"{name}: adopted as version {state.table_version(spark, path)}")
         return
     raise FenceError(
@@ -206,15 +206,15 @@ def _rewrite(
     )
 
 
-def _check_current(table: Table, name: str, function: PartitioningFunction) -> None:
+def check_epoch_stands(table: Table, name: str, function: PartitioningFunction) -> None:
     """Refuse to go on under an epoch that is over: no run would move the table's rows."""
     current = table.epoch()
-    if current.function.digest != function.digest:
+    if current.function.digest != function.digest and name not in current.tables:
         raise FenceError(
             f"epoch {current.number} was published meanwhile, and epoch {function.epoch} is over",
             table_in_errors(table.spec, name),
-            f"Run `evenkeel release {table.spec.table}` if the table has a constraint of it; then "
-            "adopt the table with a spec and a registry of its own",
+            "Run `evenkeel release SPEC` with a spec of that table alone, then adopt it with a "
+            "spec and a registry of its own",
         )
 
 

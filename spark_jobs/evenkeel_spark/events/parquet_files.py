@@ -19,7 +19,7 @@ from evenkeel_spark.tables.delta.commits import READERS
 from evenkeel_spark.tables.parquet_footer import footer
 from partitioning.errors import InputError
 
-#: Stands for the one or two names that a file has between an array and its items.
+#: Stands for the names that a file has between an array and its items: two, one or none.
 _ITEMS = ""
 
 
@@ -115,5 +115,5 @@ def _fits(name: tuple[str, ...], there: tuple[str, ...]) -> bool:
     if not name or not there:
         return name == there
     if name[0] == _ITEMS:
-        return any(_fits(name[1:], there[names:]) for names in (1, 2))
+        return any(_fits(name[1:], there[names:]) for names in (0, 1, 2))
     return name[0] == there[0] and _fits(name[1:], there[1:])

@@ -18,7 +18,11 @@ from evenkeel.registry.state_view import slot_column
 from evenkeel.spec.parts import CHANNEL, SLOT
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel.table import Table
-from evenkeel_spark.adoption.adopt import function_to_adopt_by, made_from_columns
+from evenkeel_spark.adoption.adopt import (
+    check_epoch_stands,
+    function_to_adopt_by,
+    made_from_columns,
+)
 from evenkeel_spark.adoption.obstacles import owner_problems
 from evenkeel_spark.adoption.row_tasks import by_slot_range, tasks_of
 from evenkeel_spark.iceberg.placing import name_column, place, slot_name
@@ -174,6 +178,7 @@ def _take(
     crash_point("rewritten")
     if _done(table, one, where):
         return
+    check_epoch_stands(table, name, function)
     one.set_properties(
         {
             **owner_properties(table, function.row_slots),
@@ -182,6 +187,7 @@ def _take(
     )
     # Two that had begun at once: the last one to say so has it.
     _done(table, one, where)
+    check_epoch_stands(table, name, function)
 
 
 def _done(table: Table, one: IcebergTable, where: str) -> bool:

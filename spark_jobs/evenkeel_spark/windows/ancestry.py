@@ -22,6 +22,16 @@ RESTORE, CLONE = "RESTORE", "CLONE"
 _REPLACING = (RESTORE, CLONE, "REPLACE", "TRUNCATE")
 #: Parameters of commits that overwrite all rows.
 _MODES = {"mode": "Overwrite", "outputMode": "Complete"}
+#: Delta's metrics of what a DELETE or a MERGE has written.
+_LEAVES_ROWS = (
+    "numAddedFiles",
+    "numCopiedRows",
+    "numDeletionVectorsAdded",
+    "numTargetDeletionVectorsAdded",
+    "numTargetFilesAdded",
+    "numTargetRowsInserted",
+    "numTargetRowsUpdated",
+)
 #: Predicates of a DELETE of all rows, without brackets and quotes. Delta-rs may give none.
 _ALL = ("", "true")
 _BY_PATH = re.compile(r"delta\.`(?:file:)?(.+)`")
@@ -98,10 +108,14 @@ def replaces(spark: SparkSession, path: str, commit: commits.Commit) -> bool:
         return True
     if any(commit.parameters.get(name) == mode for name, mode in _MODES.items()):
         return True
-    if commit.operation != "DELETE" or commit.meta:
+    if commit.operation not in ("DELETE", "MERGE") or commit.meta:
         return False
     predicate = commit.parameters.get("predicate") or ""
-    return predicate.strip('[]()" ').lower() in _ALL or _empty(spark, path, commit.version)
+    if commit.operation == "DELETE" and predicate.strip('[]()" ').lower() in _ALL:
+        return True
+    # One that leaves a row of a file that it changes has written a file or a deletion vector.
+    left = any(commit.metrics.get(name) for name in _LEAVES_ROWS)
+    return not left and _empty(spark, path, commit.version)
 
 
 def _empty(spark: SparkSession, path: str, version: int) -> bool:

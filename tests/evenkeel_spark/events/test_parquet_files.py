@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from evenkeel.registry.store_errors import StoreError
+from evenkeel_spark.events import parquet_files
 from evenkeel_spark.events.parquet_files import check_file_columns
 from evenkeel_spark.events.read_errors import reading
 from evenkeel_spark.jobs.apply_window import apply_window
@@ -96,6 +97,9 @@ def test_a_field_of_structs_in_an_array_is_looked_for(
         )
     read = spark.read.schema("many ARRAY<STRUCT<x INT>>, n ARRAY<ARRAY<STRUCT<x INT>>>")
     check_file_columns(read.parquet(str(tmp_path / "a"), str(tmp_path / "b")), ready.table.spec)
+    # Protobuf's writers have no name at all between an array and its items.
+    assert parquet_files._has({("many",), ("many", "x")}, ("many", "", "x"))
+    assert not parquet_files._has({("many",), ("many", "y")}, ("many", "", "x"))
     with pytest.raises(InputError, match=r"/c/.* lacks column 'many\.x', 'n\.x', .*element\.y"):
         check_file_columns(read.parquet(str(tmp_path / "a"), str(tmp_path / "c")), ready.table.spec)
 

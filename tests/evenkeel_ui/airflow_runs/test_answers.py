@@ -14,6 +14,7 @@ from tests.support.airflow_env import airflow_db, waits  # noqa: F401  a fixture
 from tests.support.pages.questions import HOME, approve_of
 from tests.support.plugin_site import (
     Site,
+    dag_runs,
     made_site,  # noqa: F401  a fixture
 )
 from tests.support.raw_json import write_json
@@ -135,6 +136,14 @@ def test_an_answer_is_airflows_own_and_for_that_plan_alone(
     goes_on = "scheduled" if waits() != "deferred" else "deferred"
     assert chosen(asking) == ([option], goes_on)
     assert client.post(f"{path}/answer", data=data).status_code == 409
+
+
+def test_a_run_is_stopped_although_its_plan_is_torn(site: Site, asking: str) -> None:
+    client, path = site.client("uma"), f"{HOME}/runs/{asking}"
+    data = {"csrf": csrf(client, path), "decision": "stop"}
+    site.registry.run(asking).write("plan.json", b"{")
+    assert client.post(f"{path}/recover", data=data).status_code == 303
+    assert dag_runs("rebalance_words")[-1].state == "failed"
 
 
 def test_a_run_that_is_stopped_while_it_asks_counts_as_refused(site: Site, asking: str) -> None:

@@ -144,6 +144,23 @@ def test_a_delete_of_all_rows_by_delta_rs(
         apply_window(spark, ready.table, day(9), day(10))
 
 
+def test_a_merge_that_deletes_all_rows(spark: SparkSession, ready: World) -> None:
+    """Delta's history has no predicate for it, and no word that all rows went."""
+    apply_window(spark, ready.table, day(8), day(9))
+    table = sql_name(ready)
+    spark.sql(
+        f"MERGE INTO {table} AS s USING (SELECT DISTINCT dest FROM {table} WHERE channel > 0) AS w "
+        "ON s.dest = w.dest WHEN MATCHED THEN DELETE"
+    )
+    applied_twice(spark, ready, 9, 10)
+    spark.sql(
+        f"MERGE INTO {table} AS s USING (SELECT DISTINCT dest FROM {table}) AS w "
+        "ON s.dest = w.dest WHEN MATCHED THEN DELETE"
+    )
+    with pytest.raises(InputError, match="MERGE of all rows.*--holds-until DAY --of totals"):
+        apply_window(spark, ready.table, day(10), day(11))
+
+
 def test_a_person_says_that_a_table_holds_less_than_its_ids(
     spark: SparkSession, ready: World
 ) -> None:
