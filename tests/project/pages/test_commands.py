@@ -35,7 +35,7 @@ ANY_JOB = ("evenkeel job NAME", "")
 NOT_USED = ("airflow standalone", "")
 #: Targets of make that no workflow runs, and why.
 BY_HAND = {
-    "bench": "hours: it makes the figures of docs/benchmarks",
+    "bench": "hours; tests/benchmarks/test_small_runs.py runs those of Spark on few rows",
     "docs-serve": "`make docs` builds the same site",
     "lint": "a part of `make test`",
     "papers": "hours: it makes the figures of docs/papers",
