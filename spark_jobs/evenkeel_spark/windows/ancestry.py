@@ -22,7 +22,8 @@ RESTORE, CLONE = "RESTORE", "CLONE"
 _REPLACING = (RESTORE, CLONE, "REPLACE", "TRUNCATE")
 #: Parameters of commits that overwrite all rows.
 _MODES = {"mode": "Overwrite", "outputMode": "Complete"}
-#: Delta's metrics of what a DELETE or a MERGE has written.
+#: Delta's metrics of what a DELETE or a MERGE has taken away, and of what it has written.
+_REMOVED = ("numRemovedFiles", "numTargetFilesRemoved")
 _LEAVES_ROWS = (
     "numAddedFiles",
     "numCopiedRows",
@@ -113,9 +114,12 @@ def replaces(spark: SparkSession, path: str, commit: commits.Commit) -> bool:
     predicate = commit.parameters.get("predicate") or ""
     if commit.operation == "DELETE" and predicate.strip('[]()" ').lower() in _ALL:
         return True
-    # One that leaves a row of a file that it changes has written a file or a deletion vector.
+    # One that leaves a row of a file that it changes has written a file or a deletion vector. One
+    # that has removed no file has emptied nothing. Delta-rs gives these metrics other names.
     left = any(commit.metrics.get(name) for name in _LEAVES_ROWS)
-    return not left and _empty(spark, path, commit.version)
+    removed = [commit.metrics[name] for name in _REMOVED if name in commit.metrics]
+    idle = bool(removed) and not any(removed)
+    return not left and not idle and _empty(spark, path, commit.version)
 
 
 def _empty(spark: SparkSession, path: str, version: int) -> bool:

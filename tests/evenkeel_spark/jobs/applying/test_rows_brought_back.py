@@ -161,6 +161,24 @@ def test_a_merge_that_deletes_all_rows(spark: SparkSession, ready: World) -> Non
         apply_window(spark, ready.table, day(10), day(11))
 
 
+@pytest.mark.parametrize("what", ["DELETE", "MERGE"])
+def test_a_statement_that_finds_no_row_of_an_empty_table_empties_nothing(
+    spark: SparkSession, world: World, what: str
+) -> None:
+    bootstrap(spark, world.table, day(1))
+    table = sql_name(world)
+    assert spark.table(table).isEmpty()
+    if what == "DELETE":
+        spark.sql(f"DELETE FROM {table} WHERE dest IS NOT NULL")
+    else:
+        spark.sql(
+            f"MERGE INTO {table} AS s USING {table} AS w ON s.dest = w.dest "
+            "WHEN MATCHED THEN DELETE"
+        )
+    apply_window(spark, world.table, day(1), day(8))
+    exact(spark, world, "2013-01-08")
+
+
 def test_a_person_says_that_a_table_holds_less_than_its_ids(
     spark: SparkSession, ready: World
 ) -> None:
