@@ -49,7 +49,7 @@ def cost(
     names = run_names(found.registry)
     if run is not None and run not in names:
         raise InputError(
-            f"there is no run {run!r}",
+            f"expected the name of a run, found {run!r}",
             f"{found.registry.url}/runs",
             f"Give one that `evenkeel runs {found.spec.table}` lists",
         )

@@ -44,10 +44,9 @@ def look_at_table(spec: TableSpec, conf: Mapping[str, str]) -> Iterator[Finding]
     places = [spec.input.path, *(state.path for state in spec.state.values())]
     if any(place.startswith("s3a://") for place in places):
         yield s3_connector(f"{spec.table}: connector of S3", conf)
-    for place in places:
-        scheme = urlsplit(place).scheme
-        if scheme in ("s3", "s3n") and f"spark.hadoop.fs.{scheme}.impl" not in conf:
-            said = f"{place}: Spark's own Hadoop cannot open {scheme}://"
+    for scheme in sorted({urlsplit(place).scheme for place in places} & {"s3", "s3n"}):
+        if f"spark.hadoop.fs.{scheme}.impl" not in conf:
+            said = f"Spark's own Hadoop cannot open {scheme}://"
             fix = "Write s3a://, unless this Spark brings a connector for it, as EMR's does"
             yield Finding(f"{spec.table}: connector of {scheme}", Status.warning, said, fix)
     yield from look_at_iceberg(spec, conf)

@@ -119,15 +119,18 @@ def record(
         _check_question(run, plan.digest)
     elif approved and not _passes(spec, plan):
         raise _changed_since(run)
-    run.approval.write(Approval(approved=approved, by=by, when=when, digest=plan.digest))
+    _answer(run, plan, approved, by, when)
 
 
 def refuse(run: RunFiles, by: str) -> None:
     """Note that a run was stopped by somebody before its plan began: as a refusal of that plan."""
     plan = run.plan.find()
     if plan is not None and not run.migration.exists():
-        now = datetime.now(UTC).isoformat(timespec="seconds")
-        run.approval.write(Approval(approved=False, by=by, when=now, digest=plan.digest))
+        _answer(run, plan, False, by, datetime.now(UTC).isoformat(timespec="seconds"))
+
+
+def _answer(run: RunFiles, plan: Plan, approved: bool, by: str, when: str) -> None:
+    run.approval.write(Approval(approved=approved, by=by, when=when, digest=plan.digest))
 
 
 def _changed_since(run: RunFiles) -> FenceError:

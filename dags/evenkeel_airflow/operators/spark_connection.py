@@ -27,7 +27,7 @@ def hook_of(make: Callable[[], SparkSubmitHook], connection: str) -> SparkSubmit
     Raises
     ------
     SetupError : its master needs a provider that is not installed
-    UnreachableError : there is no such connection. Airflow says the same while it cannot ask
+    UnreachableError : Airflow has not found the connection. It says the same while it cannot ask
     """
     where = f"connection {connection}"
     try:

@@ -31,9 +31,9 @@ OF_SPECS = {
     r"expected a key of types that Iceberg": "Iceberg keeps such numbers as int. The type is part "
     "of the function, and the table would come back with another one.",
     r"no run has made a plan yet": "The table is new, or its runs have found no need to move rows.",
-    r"there is no (state table \{name\}|job|run \{run\})|no state table \{name\}": "The name is "
-    "mistyped, of another table, or of another release. A run's folder is removed by `maintain` "
-    "once it is old.",
+    r"expected the name of a run|(there is )?no (state table \{name\}|job)": "The name is mistyped "
+    "or of another table or another release. A run's folder is removed by `maintain` once it is "
+    "old.",
     r"there is no epoch": "The number is mistyped or of another table, or it is that of a plan "
     "whose run never published it.",
     r"epoch \{(to_epoch|number)\} is the current": "The table has gone back to this epoch already, "

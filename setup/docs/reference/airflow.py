@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,8 @@ input: {path: events, time: time}
 registry: registry/TABLE
 channels: 2
 """
-#: Kind of DAG -> when it runs by itself.
-_SCHEDULES = {
-    "maintain": "Schedule: `@weekly`",
-    "rebalance": "Schedule: `schedule` of the spec, `@daily` by default",
-    "watch": "Schedule: every `watch.every` minutes of the spec, 5 by default",
-}
+#: Kind of DAG -> the field of the spec that says when it runs, with its unit.
+_SCHEDULES = {"rebalance": "`schedule` of the spec", "watch": "`watch.every` of the spec, minutes"}
 #: A spec with every DAG that a table of one kind can have, by the name of its file.
 _SPECS = {
     "TABLE": _SPEC + "state: {s: {path: s, columns: {n: {merge: count}}}}\nwatch: {}\n",
@@ -57,8 +54,7 @@ def dags() -> str:
 
 def _dag(name: str, dag: Any) -> str:
     about = dag.description.replace("YOURS", "TABLE")
-    schedule = _SCHEDULES.get(name.split("_")[0], "It runs when asked")
-    assert bool(dag.schedule) == (schedule != "It runs when asked"), name
+    schedule = _schedule(dag.schedule, _SCHEDULES.get(name.split("_")[0]))
     rows = [
         [
             code(param),
@@ -73,6 +69,14 @@ def _dag(name: str, dag: Any) -> str:
     return (
         f"{head}\n\n{table(['Param', 'type', 'range', 'title', 'meaning'], rows)}" if rows else head
     )
+
+
+def _schedule(value: Any, named: str | None) -> str:
+    if not value:
+        return "It runs when asked"
+    # A table's own spec may have another value than this one, which is its default.
+    shown = code(f"{value.total_seconds() / 60:g}" if isinstance(value, timedelta) else value)
+    return f"Schedule: {shown}" if named is None else f"Schedule: {named}; default: {shown}"
 
 
 def _given(param: Any) -> dict[str, Any]:

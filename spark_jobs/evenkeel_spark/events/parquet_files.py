@@ -111,7 +111,7 @@ def _has(there: Collection[tuple[str, ...]], name: tuple[str, ...]) -> bool:
 
 
 def _fits(name: tuple[str, ...], there: tuple[str, ...]) -> bool:
-    """Return whether a file's name of a field is this one; items of arrays have 1 or 2 names."""
+    """Return whether a file's name of a field is this one; arrays add names of their own."""
     if not name or not there:
         return name == there
     if name[0] == _ITEMS:

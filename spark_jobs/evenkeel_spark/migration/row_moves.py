@@ -19,8 +19,8 @@ from partitioning.function.sql import channel_sql, quoted
 #: Most slots that an UPDATE's condition lists one by one. Parquet skips row groups without them
 #: (`spark.sql.parquet.pushdown.inFilterThreshold`, see session.py), and Spark hashes no other rows.
 LISTED_SLOTS = 1000
-#: Most of them in one list. For Parquet a list is a chain of OR, each of which calls the next: 800
-#: of them overflow the stack of a thread of 1 MiB.
+#: Most of them in one list. For Parquet a list is a chain of OR, each of which calls the next. A
+#: thousand of them overflow the stack of a thread of 1 MiB.
 LIST = 250
 #: Most ranges that cover more slots than that. They only save reading, and more of them cost more
 #: than they save: the JVM interprets a generated filter of more than some thousand bytes of code.

@@ -17,6 +17,7 @@ from tests.support import airflow_env  # noqa: F401  it sets the environment
 from airflow.sdk import DAG
 
 from evenkeel.inspect.half_moved import mark_moving
+from evenkeel.pipeline import approval
 from evenkeel.registry.files.run_files import RunFiles
 from evenkeel_airflow import tasks
 from evenkeel_airflow.airflow_versions import AirflowFailException, AirflowSkipException
@@ -154,20 +155,31 @@ def test_a_plan_waits_for_its_answer_whatever_the_time_limit_of_jobs(given: dict
     assert job.execution_timeout == timedelta(hours=1)
 
 
-def test_a_plan_that_nobody_answers_in_time_fails_at_once_and_is_refused(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_plan_that_nobody_answers_in_time_fails_at_once_and_is_refused(tmp_path: Path) -> None:
     """A retry would ask again, and wait as long again. The watch would wait for the plan."""
-    noted: list[tuple[bool, str]] = []
-
-    def record(_: Approve, context: Any, approved: bool, by: str, *__: Any, **___: Any) -> None:
-        noted.append((approved, by))
-
-    monkeypatch.setattr(Approve, "_record", record)
-    task = Approve(task_id="approve", spec="t.yaml", response_timeout=timedelta(hours=8))
+    shop, run = Shop(tmp_path), "nightly--first"
+    shop.learn(run)
+    digest = shop.plan(run, force=True)
+    with DAG("nightly"):
+        hours = timedelta(hours=8)
+        task = Approve(task_id="approve", spec=shop.spec, response_timeout=hours)
+    event = {"error": "The timeout has passed", "error_type": "timeout"}
     with pytest.raises(AirflowFailException, match="nobody has answered in 8:00:00"):
-        task.execute_complete({}, {"error": "The timeout has passed", "error_type": "timeout"})
-    assert noted == [(False, "the time limit")]
+        task.execute_complete({"run_id": "first"}, event)
+    answer = shop.registry.run(run).approval.read()
+    assert answer.refuses(digest) and answer.by == "the time limit"
+    # A cleared task asks again, and the earlier answer no longer counts.
+    approval.ask(shop.spec, run, digest)
+    assert not shop.registry.run(run).approval.exists()
+
+
+def test_a_time_limit_ends_a_run_although_it_cannot_be_noted(tmp_path: Path) -> None:
+    shop = Shop(tmp_path)
+    with DAG("nightly"):
+        task = Approve(task_id="approve", spec=shop.spec, response_timeout=timedelta(hours=8))
+    shop.registry.run("nightly--first").write("plan.json", b"{")
+    with pytest.raises(AirflowFailException, match="nobody has answered in 8:00:00"):
+        task.execute_complete({"run_id": "first"}, {"error": "", "error_type": "timeout"})
 
 
 def test_a_decide_that_was_marked_a_success_by_hand_is_named() -> None:

@@ -1,4 +1,4 @@
-"""What docs/how-to/adopt.md and write.md tell a team's writers and readers: tried as they say."""
+"""The advice of docs/how-to/adopt.md and write.md to a team's writers and readers, tried."""
 
 from __future__ import annotations
 

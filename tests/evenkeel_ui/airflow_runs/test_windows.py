@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from html import unescape
 from pathlib import Path
+from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
@@ -134,31 +135,42 @@ def test_a_window_that_failed_in_a_dag_of_the_team_is_seen(
     assert seen(site, "vic", dag, "fold") == (False, False)
 
 
-@pytest.mark.parametrize("state", ["success", "failed"])
-def test_another_part_of_a_mapped_task_hides_no_window(site: Site, team: None, state: str) -> None:
+def in_parts(site: Site, error: str, ours: dict[str, Any], other: dict[str, Any]) -> str:
+    """A failed run whose window is a mapped task of two parts; what each of them is."""
     from airflow.models.renderedtifields import RenderedTaskInstanceFields as Rendered
     from airflow.models.taskinstance import TaskInstance
     from airflow.utils.session import create_session
 
     from evenkeel.registry.run_folder import folder_name
-    from evenkeel_ui.airflow_runs.windows import failed_windows
 
     dag = TEAMS[0]
     run = run_of(site, dag)
-    failed_at(folder_name(dag, run), "fold", ERROR)
-    ours = (TaskInstance.dag_id == dag) & (TaskInstance.run_id == run)
-    now, parts = datetime.now(UTC), TaskInstance.__table__
+    failed_at(folder_name(dag, run), "fold", error)
+    parts, one = TaskInstance.__table__, TaskInstance.run_id == run
     fields = {"application_args": ["--spec", str(site.shop.spec), "--start", "2013-02-01"]}
     with create_session() as session:
-        session.execute(update(TaskInstance).where(ours).values(map_index=0, end_date=now))
-        (row,) = session.execute(parts.select().where(ours)).mappings()
-        later = {"id": uuid4(), "map_index": 1, "state": state, "end_date": now + timedelta(1)}
-        session.execute(parts.insert().values({**row, **later}))
+        session.execute(update(TaskInstance).where(one).values(**ours))
+        (row,) = session.execute(parts.select().where(one)).mappings()
+        session.execute(parts.insert().values({**row, "id": uuid4(), **other}))
         for part in (0, 1):
             key = {"dag_id": dag, "run_id": run, "task_id": "fold", "map_index": part}
             session.execute(insert(Rendered).values(rendered_fields=fields, **key))
+    return run
+
+
+@pytest.mark.parametrize("state", ["success", "failed"])
+def test_another_part_of_a_mapped_task_hides_no_window(site: Site, team: None, state: str) -> None:
+    from airflow.models.taskinstance import TaskInstance
+    from airflow.utils.session import create_session
+
+    from evenkeel_ui.airflow_runs.windows import failed_windows
+
+    now = datetime.now(UTC)
+    later = {"map_index": 1, "state": state, "end_date": now + timedelta(1)}
+    run = in_parts(site, ERROR, {"map_index": 0, "end_date": now}, later)
     with create_session() as session:
-        assert failed_windows(session, ["words"]) == {(dag, run, "fold"): "words"}
+        assert failed_windows(session, ["words"]) == {(TEAMS[0], run, "fold"): "words"}
+        ours = TaskInstance.run_id == run
         session.execute(update(TaskInstance).where(ours).values(state="success"))
     with create_session() as session:
         assert not failed_windows(session, ["words"])
@@ -171,30 +183,13 @@ def test_of_a_mapped_task_the_part_that_failed_last_tells_the_error(
     site: Site, team: None, number: int, failed: UUID
 ) -> None:
     """No order of a database counts."""
-    from airflow.models.renderedtifields import RenderedTaskInstanceFields as Rendered
-    from airflow.models.taskinstance import TaskInstance
-    from airflow.utils.session import create_session
-
-    from evenkeel.registry.run_folder import folder_name
-
-    dag = TEAMS[0]
-    run = run_of(site, dag)
-    failed_at(folder_name(dag, run), "fold", "a line that another error comes before")
-    ours = (TaskInstance.dag_id == dag) & (TaskInstance.run_id == run)
-    now, parts = datetime.now(UTC), TaskInstance.__table__
-    fields = {"application_args": ["--spec", str(site.shop.spec), "--start", "2013-02-01"]}
-    with create_session() as session:
-        first = {"map_index": 1 - number, "end_date": now - timedelta(1)}
-        (row,) = session.execute(parts.select().where(ours)).mappings()
-        second = {**row, "id": failed, "map_index": number, "end_date": now}
-        session.execute(update(TaskInstance).where(ours).values(**first))
-        session.execute(parts.insert().values(second))
-        for part in (0, 1):
-            key = {"dag_id": dag, "run_id": run, "task_id": "fold", "map_index": part}
-            session.execute(insert(Rendered).values(rendered_fields=fields, **key))
+    now = datetime.now(UTC)
+    before = {"map_index": 1 - number, "end_date": now - timedelta(1)}
+    last = {"id": failed, "map_index": number, "end_date": now}
+    in_parts(site, "a line that another error comes before", before, last)
     registry: Registry = open_table(site.shop.spec).registry
     leave_error(registry, "apply_window", None, str(failed), InputError(ERROR))
-    assert seen(site, "vic", dag, "fold") == (True, True)
+    assert seen(site, "vic", TEAMS[0], "fold") == (True, True)
     end_runs()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,8 @@ from pyspark.sql import functions as F
 from evenkeel_spark.iceberg import adopt as adoption
 from evenkeel_spark.iceberg.release import release
 from evenkeel_spark.plans.attempts import mark_started
-from partitioning.errors import InputError, UnderWayError
+from evenkeel_spark.tables.table_properties import TABLE_PROPERTY
+from partitioning.errors import FenceError, InputError, UnderWayError
 from tests.support.iceberg.stages import (
     NAMES,
     Stages,
@@ -66,6 +68,31 @@ def test_an_adoption_that_another_registry_has_overtaken_says_so(
     with pytest.raises(InputError, match="is adopted as a table of .*registry of another"):
         adoption.adopt(case.spark, own)
     assert next(looks) > look
+
+
+def test_an_adoption_under_an_epoch_that_is_over_says_so(
+    stages: Stages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run of a spec without the table has published while it was rewritten."""
+    case = stages.go("team")
+    before, take = case.rows(), adoption._rewrite
+    registry = case.world.table.registry
+
+    def late(*given: Any) -> None:
+        take(*given)
+        first = registry.current()
+        if first.number == 0:
+            others = {"another": next(iter(first.tables.values()))}
+            after = replace(first.function, epoch=1, parent=first.function.digest)
+            registry.publish(after, others)
+
+    monkeypatch.setattr(adoption, "_rewrite", late)
+    with pytest.raises(FenceError, match="epoch 1 was published meanwhile, and epoch 0 is over"):
+        adoption.adopt(case.spark, case.world.table)
+    case = stages.anew()
+    # Nothing says that the table is adopted, and no row is lost.
+    assert case.rows() == before
+    assert not any(TABLE_PROPERTY in case.table(name).properties() for name in NAMES)
 
 
 def test_an_adoption_that_another_has_overtaken_takes_away_no_row(
