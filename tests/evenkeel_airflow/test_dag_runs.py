@@ -128,7 +128,7 @@ def test_a_run_whose_epoch_is_published_is_not_told_as_rolled_back(
     def told() -> str:
         with pytest.raises(AirflowFailException) as raised:
             tasks.report.function(shop.spec, ti=Mock())
-        return str(raised.value).partition(" Report:")[0]
+        return str(raised.value).partition(" Read the log, or ")[0]
 
     shop.learn("r")
     digest = shop.plan("r", force=True)

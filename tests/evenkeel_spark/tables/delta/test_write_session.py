@@ -9,12 +9,11 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
-from types import SimpleNamespace
-from typing import cast
 
+import numpy as np
 import pytest
 from pyspark import InheritableThread
 from pyspark.sql import SparkSession
@@ -35,6 +34,9 @@ from evenkeel_spark.tables.delta.write_session import (
     in_session,
     own_session,
 )
+from partitioning.function.channels import numbered_channels
+from partitioning.function.function import PartitioningFunction
+from partitioning.function.hashing import KeyColumn
 from tests.conftest import World
 from tests.support.docs.readme import ROOT
 from tests.support.placed import placed, planned
@@ -233,9 +235,12 @@ def test_a_writer_may_try_again_what_was_refused_or_lost(
 
     stale = refused(f"INSERT INTO {table} VALUES (7)")
     assert evenkeel_spark.may_try_again(stale)
+    function = PartitioningFunction(
+        (KeyColumn("id", "bigint"),), numbered_channels(2), np.arange(4) % 2
+    )
     # Rows that the epoch itself has routed are wrong: its constraint refuses them for good.
     for number in (0, 1):
-        epoch = cast("Epoch", SimpleNamespace(number=number))
+        epoch = Epoch(number, replace(function, epoch=number), None, {}, "")
         assert evenkeel_spark.may_try_again(stale, epoch) == (number == 1)
     assert not evenkeel_spark.may_try_again(refused(f"INSERT INTO {table} VALUES ('a', 'b')"))
     # A team's own constraint refuses the rows for good. An error may name our modules.
