@@ -13,8 +13,8 @@ from evenkeel.spec.parts import Partitions
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel_airflow import operators as op
 from evenkeel_airflow import tasks
-from evenkeel_airflow.airflow_versions import PartitionedAssetTimetable
-from evenkeel_airflow.operators.defaults import of_dag
+from evenkeel_airflow.airflow_versions import NO_BACKFILLS, PartitionedAssetTimetable
+from evenkeel_airflow.operators.defaults import ENDS_FIRST, of_dag
 from evenkeel_airflow.operators.runs import Kind
 from evenkeel_airflow.params import SAFETY, dry_run_param, rebalance_params, switch
 
@@ -52,6 +52,8 @@ def table_dag(
         start_date=datetime(2024, 1, 1),
         catchup=False,
         max_active_runs=1,
+        # Runs of a backfill would all take the newest window, unless each has a partition.
+        **(NO_BACKFILLS if isinstance(schedule, str | timedelta) else {}),
     )
 
 
@@ -129,6 +131,8 @@ def repair(spec: TableSpec, file: str, defaults: Mapping[str, Any]) -> DAG:
     with table_dag("repair", spec, about, defaults) as dag:
         op.Repair(
             task_id="repair",
+            # In a queue or pool that is full, it goes before what begins.
+            priority_weight=ENDS_FIRST,
             others=[f"{kind}_{spec.table}" for kind in ("rebalance", "roll_back", "watch")],
             arguments={"--spec": file, **switches(*names)},
         )
@@ -213,7 +217,7 @@ def carry_out_tasks(spec: TableSpec, file: str, planned: XComArg) -> None:
     arguments = {"--spec": file, "--run": THIS_RUN, "--digest": digest}
     validated = op.ValidatePlan(task_id="validate_plan", spec=file)
     approved = op.Approve(task_id="approve", spec=file)
-    migrated = op.PlanJob(task_id="migrate", job="migrate", arguments=arguments)
+    migrated = op.Migrate(task_id="migrate", job="migrate", arguments=arguments)
     verified = op.PlanJob(task_id="verify", job="verify", arguments=arguments)
     published = tasks.publish.override(outlets=[tasks.asset(spec.table)])(file, spec.table)
     back = op.RollBack(
@@ -221,6 +225,7 @@ def carry_out_tasks(spec: TableSpec, file: str, planned: XComArg) -> None:
         job="roll_back",
         arguments=arguments,
         trigger_rule=TriggerRule.ONE_FAILED,
+        priority_weight=ENDS_FIRST,
     )
     planned >> validated >> approved >> migrated >> verified >> published
     [migrated, verified, published] >> back

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
-from evenkeel.inspect.half_moved import check_rests
+from evenkeel.inspect.half_moved import check_rests, find_half_moved
 from evenkeel.pipeline.steps import open_run, read_plan
 from evenkeel.registry.files.records import Approval, Question
 from evenkeel.registry.files.run_files import RunFiles
@@ -127,6 +127,30 @@ def refuse(run: RunFiles, by: str) -> None:
     plan = run.plan.find()
     if plan is not None and not run.migration.exists():
         _answer(run, plan, False, by, datetime.now(UTC).isoformat(timespec="seconds"))
+
+
+def check_let_pass(spec_path: str, run_id: str) -> None:
+    """Raise FenceError unless the gate and an answer let the run's plan pass, or rows have moved.
+
+    `evenkeel_spark.plans.approved_plan` holds the answer against the plan.
+    """
+    _, registry, run = open_run(spec_path, run_id)
+    if find_half_moved(registry, run) is not None:
+        return
+    gate = run.gate_plan.find()
+    if gate is None or not gate.success:
+        found = "that it has not looked" if gate is None else "that it did not"
+        raise FenceError(
+            f"expected that the gate has passed the plan, found {found}",
+            run.url,
+            "Clear the task validate_plan with all tasks after it",
+        )
+    if not run.approval.exists() and not run.question.exists():
+        raise FenceError(
+            "expected an answer to the plan, found that nobody was asked",
+            run.url,
+            "Clear the task approve with all tasks after it",
+        )
 
 
 def _answer(run: RunFiles, plan: Plan, approved: bool, by: str, when: str) -> None:

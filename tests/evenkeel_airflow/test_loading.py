@@ -8,6 +8,7 @@ import sys
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 import pytest
 import yaml
@@ -19,7 +20,9 @@ from tests.support.airflow_env import airflow_db, dag_bag  # noqa: F401  a fixtu
 # isort: off
 import evenkeel_airflow
 from airflow.sdk import Asset
+from airflow.task.priority_strategy import get_airflow_priority_weight_strategies
 from evenkeel_airflow import loading
+from evenkeel_airflow.airflow_versions import NO_BACKFILLS
 from evenkeel_airflow.notifiers import GateCallback
 from evenkeel_airflow.provider import get_provider_info
 # isort: on
@@ -161,6 +164,42 @@ def test_a_teams_default_args_are_those_of_all_tasks(world: World) -> None:
             assert (task._conn_id, ours[name]._conn_id) == ("spark_prod", "spark_default"), name
         # The gates' callback comes beside the team's own.
         assert len(task.on_failure_callback) == (1 if name.endswith("approve") else 2), name
+
+
+def test_a_move_that_has_begun_goes_before_one_that_begins(world: World) -> None:
+    """In a pool of one place for all jobs, which many tables want at midnight."""
+
+    def weights(**given: Any) -> dict[str, int]:
+        rules = get_airflow_priority_weight_strategies()
+        tasks = made(world, **given).items()
+        return {name: rules[t.weight_rule]().get_weight(Mock(task=t)) for name, t in tasks}
+
+    found = weights()
+    mover = [f"rebalance_trips.{name}" for name in ("learn", "migrate", "verify", "roll_back")]
+    ordered = [found[name] for name in mover]
+    assert ordered == sorted(set(ordered))
+    assert found["repair_trips.repair"] > found["rebalance_trips.migrate"]
+    theirs = weights(default_args={"weight_rule": "absolute", "priority_weight": 7})
+    assert {theirs[name] for name in mover[:3]} == {7}
+
+
+@pytest.mark.skipif(not NO_BACKFILLS, reason="this Airflow cannot tell kinds of runs apart")
+def test_no_backfill_starts_ten_runs_of_the_newest_window(world: World) -> None:
+    def backfilled(**asked: Any) -> set[str]:
+        world.respec(**asked)
+        namespace: dict[str, Any] = {}
+        evenkeel_airflow.load_tables(namespace, world.folder)
+        return {
+            name.partition("_")[0]
+            for name, dag in namespace.items()
+            if dag.allowed_run_types is None or "backfill" in dag.allowed_run_types
+        }
+
+    by_hand = {"apply", "repair", "roll"}
+    assert backfilled(schedule="@daily") == by_hand
+    # Each run has a window of its own, or Airflow refuses a backfill itself.
+    assert backfilled(schedule={"partitions": ["s3://lake/sales"]}) == by_hand | {"rebalance"}
+    assert backfilled(schedule=["s3://lake/sales"]) == by_hand | {"rebalance"}
 
 
 def test_default_args_that_no_task_takes_are_one_line(world: World) -> None:

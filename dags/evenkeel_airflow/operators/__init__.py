@@ -7,6 +7,7 @@ pipeline are therefore imported inside the functions. NumPy and PyArrow come wit
 from evenkeel_airflow.operators.approve import Approve as Approve
 from evenkeel_airflow.operators.jobs import ApplyWindow as ApplyWindow
 from evenkeel_airflow.operators.jobs import Learn as Learn
+from evenkeel_airflow.operators.jobs import Migrate as Migrate
 from evenkeel_airflow.operators.jobs import PlanJob as PlanJob
 from evenkeel_airflow.operators.jobs import Repair as Repair
 from evenkeel_airflow.operators.jobs import RollBack as RollBack

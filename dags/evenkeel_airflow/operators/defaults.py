@@ -14,6 +14,10 @@ from partitioning.errors import InputError
 
 #: A store or a cluster that is down is tried again; the delay is for one that starts again.
 RETRIES: dict[str, Any] = {"retries": 2, "retry_delay": timedelta(seconds=30)}
+#: In a full pool, a table that is half moved goes on before another one begins.
+_FINISH_FIRST: dict[str, Any] = {**RETRIES, "weight_rule": "upstream"}
+#: Priority of a task that ends a half-moved table, and has few tasks before it or none.
+ENDS_FIRST = 100
 #: By these the tasks of a run follow each other, and find what the one before has made.
 _CHAINED = {
     "trigger_rule": TriggerRule.ALL_SUCCESS,
@@ -37,7 +41,7 @@ def with_retries(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def of_dag(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the `default_args` of a DAG of ours: a team's own before ours."""
-    return {**RETRIES, **given}
+    return {**_FINISH_FIRST, **given}
 
 
 def of_group(dag: Mapping[str, Any], group: Mapping[str, Any]) -> dict[str, Any]:
@@ -50,7 +54,7 @@ def of_group(dag: Mapping[str, Any], group: Mapping[str, Any]) -> dict[str, Any]
     ----------
     dag, group : `default_args` of the DAG, and of the group and those around it
     """
-    return {**RETRIES, **dag, **group, **_CHAINED}
+    return {**_FINISH_FIRST, **dag, **group, **_CHAINED}
 
 
 def check_default_args(given: Mapping[str, Any], where: str) -> None:

@@ -116,6 +116,22 @@ class PlanJob(SparkJob):
         return True
 
 
+class Migrate(PlanJob):
+    """Run the job that moves rows, if the gate and then the limit or a person let the plan pass.
+
+    A person can mark any task as a success in Airflow, without the right to answer for a plan.
+    """
+
+    def execute(self, context: Any) -> None:
+        """Look at what the gate and approve have left, then run the job."""
+        from evenkeel.pipeline import approval
+
+        spec = self._given()["--spec"]
+        with one_line():
+            approval.check_let_pass(spec, run_name(spec, self.dag_id, context["run_id"]))
+        super().execute(context)
+
+
 class RollBack(PlanJob):
     """Run the job that undoes a failed migration; skip it if no migration started."""
 

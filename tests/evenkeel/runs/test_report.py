@@ -202,6 +202,7 @@ SKIPPED = RunParts(
             "bad",
         ),
         (replace(WHOLE, rolled_back=False), "words went from epoch 0 to epoch 1", "3.2 s", "good"),
+        (replace(WHOLE, gate_plan=FAILED), "words went from epoch 0 to epoch 1", "3.2 s", "good"),
         (without(), "words is moving from epoch 0 to epoch 1", "Not published yet", ""),
         (WHOLE, "words went from epoch 0 to epoch 1", "3.2 s", "good"),
     ],

@@ -17,12 +17,12 @@ from tests.support import airflow_env  # noqa: F401  it sets the environment
 from airflow.sdk import DAG
 
 from evenkeel.inspect.half_moved import mark_moving
-from evenkeel.pipeline import approval
+from evenkeel.pipeline import approval, steps
 from evenkeel.registry.files.run_files import RunFiles
 from evenkeel_airflow import tasks
 from evenkeel_airflow.airflow_versions import AirflowFailException, AirflowSkipException
 from evenkeel_airflow.operators import ApplyWindow, Approve, Learn, Repair, SparkJob, ValidatePlan
-from evenkeel_airflow.operators.jobs import PlanJob, RollBack
+from evenkeel_airflow.operators.jobs import Migrate, PlanJob, RollBack
 from tests.support.raw_json import write_json
 from tests.support.worlds.shop import Shop
 # isort: on
@@ -129,6 +129,28 @@ def test_rows_that_have_moved_go_on_though_their_plan_was_cleared_and_failed(
     # The job itself refuses another plan than the one that was approved.
     planned.execute("migrate", given="d1")
     assert planned.ran == [planned.digest, planned.digest, planned.digest, "d1"]
+
+
+def test_a_task_that_is_marked_as_a_success_lets_no_plan_pass(planned: PlannedRun) -> None:
+    """Whoever may edit tasks need not have the right to answer for a plan."""
+    shop, run = planned.shop, "rebalance_words--first"
+
+    def refused(advice: str) -> None:
+        with pytest.raises(AirflowFailException, match=advice):
+            planned.execute("migrate", Migrate, planned.digest)
+
+    refused("has not looked.* Clear the task validate_plan")
+    steps.validate_plan(shop.spec, run)
+    refused("nobody was asked.* Clear the task approve")
+    approval.record(shop.spec, run, True, "ana", "2026-01-01")
+    planned.execute("migrate", Migrate, planned.digest)
+    passed = planned.folder.gate_plan.read()
+    planned.folder.gate_plan.write(passed.model_copy(update={"success": False}))
+    refused("found that it did not.* Clear the task validate_plan")
+    # Rows that have moved go on: a move is never left half done.
+    planned.move()
+    planned.execute("migrate", Migrate, planned.digest)
+    assert planned.ran == [planned.digest] * 2
 
 
 @pytest.mark.parametrize(("given", "retries"), [({}, 2), ({"retries": 0}, 0)])
