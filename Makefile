@@ -85,7 +85,7 @@ bench: setup ## run the benchmarks
 papers: setup ## run every experiment of the papers and put its figures into docs/PAPERS.md
 	@$(IN_ENV) exec $(PY) -m benchmarks.papers $(ARGS)
 
-papers-quick: setup ## the same on less, printed only (minutes)
+papers-quick: setup ## the same on less, printed only
 	@$(IN_ENV) exec $(PY) -m benchmarks.papers --quick $(ARGS)
 
 shots: setup ## make the pictures of the docs in docs/img: a story in a browser on an Airflow of its own

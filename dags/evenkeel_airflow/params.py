@@ -5,7 +5,8 @@ from __future__ import annotations
 from airflow.sdk import Param
 
 from evenkeel.spec.run_params import Params
-from evenkeel.spec.table_spec import DELTA_ONLY, TableSpec
+from evenkeel.spec.fields_together import DELTA_ONLY
+from evenkeel.spec.table_spec import TableSpec
 
 #: Headings of Airflow's form.
 AIM, SAFETY = "Aim", "Limits"

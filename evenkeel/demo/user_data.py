@@ -104,12 +104,13 @@ def _is_csv(data: Path) -> bool:
 def input_days(table: Table) -> tuple[date, date]:
     """Return the first and last day of a table's input, read without Spark.
 
-    Days after today (UTC) are ignored, because one wrong year must not become the last day.
+    Today (UTC) and later days are ignored. One wrong year must not become the last day, and jobs
+    refuse a day that is not over.
 
     Raises
     ------
     InputError : the time column is not a date, a timestamp or text of a CSV, cannot be read as
-        dates, or has no day up to today
+        dates, or has no day that is over
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -135,15 +136,15 @@ def input_days(table: Table) -> tuple[date, date]:
                 fix,
             )
         times = scanned[column]
-        tomorrow = datetime.now(UTC).date() + timedelta(days=1)
+        today = datetime.now(UTC).date()
         if of_days:
             zone = UTC if getattr(kind, "tz", None) else None
-            midnight = datetime(tomorrow.year, tomorrow.month, tomorrow.day, tzinfo=zone)
-            ahead = tomorrow if pa.types.is_date(kind) else midnight
+            midnight = datetime(today.year, today.month, today.day, tzinfo=zone)
+            ahead = today if pa.types.is_date(kind) else midnight
             times = times.filter(pc.less(times, pa.scalar(ahead, kind)))
             if not len(times) and scanned[column].null_count < len(scanned):
                 raise InputError(
-                    f"{column} has no day up to today (UTC)", source.path, "Check the years in it"
+                    f"{column} has no day that is over (UTC)", source.path, "Check the years in it"
                 )
         ends = pc.min_max(times).as_py()
         first, last = (_day(ends[name]) for name in ("min", "max"))

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from evenkeel.spec import allowed_roots, custom_merges
+from evenkeel.spec import custom_merges
 from evenkeel.spec.loading import TABLES_VARIABLE, is_folder, load_spec, spec_files
+from evenkeel.spec.places import allowed_roots
+from evenkeel.spec.places.apart import overlaps
 from evenkeel.spec.table_spec import TableSpec
 from partitioning.errors import FAULT, EvenkeelError, InputError, SetupError
 
@@ -50,7 +52,8 @@ def load_catalog(folder: Path) -> Catalog:
     """Read every `*.yaml` and `*.yml` file of the folder.
 
     Leave out a spec that is wrong, or that has the name or the registry of an earlier file, and
-    return it as a problem. A missing folder is a problem, too. Raise nothing.
+    return it as a problem. So are two specs of which one has a place in a state table of the other,
+    and a missing folder. Raise nothing.
     """
     specs: dict[Path, TableSpec] = {}
     problems: list[EvenkeelError] = []
@@ -76,6 +79,9 @@ def load_catalog(folder: Path) -> Catalog:
         else:
             specs[file] = spec
             names[spec.table] = registries[registry] = file
+    for file, overlap in overlaps(specs).items():
+        del specs[file]
+        problems.append(overlap)
     return Catalog(specs, tuple(problems))
 
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from itertools import permutations
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from evenkeel.spec.allowed_roots import check_inside, place_parts
 from evenkeel.spec.field_errors import field_rule
 from evenkeel.spec.parts import (
     ChannelSpec,
@@ -22,6 +19,8 @@ from evenkeel.spec.parts import (
     Strict,
     Watching,
 )
+from evenkeel.spec.places.allowed_roots import check_inside
+from evenkeel.spec.places.apart import check_apart
 from evenkeel.spec.strict_yaml import read_yaml
 from evenkeel.spec.table_spec import MAX_CHANNELS, TableSpec
 from partitioning.errors import EvenkeelError, InputError, SetupError
@@ -72,17 +71,13 @@ def load_spec(path: str | Path) -> TableSpec:
         raise InputError(
             f"state: {twice[0]} is given twice", str(path), "Name each Iceberg table once"
         )
-    _check_apart({"registry": registry, **{n: t.path for n, t in state.items()}}, str(path))
     source = spec.input.model_copy(update={"path": _absolute(spec.input.path, folder)})
     named = {f"state.{n}.path": t.path for n, t in state.items()}
     check_inside({"input.path": source.path, "registry": registry, **named}, str(path))
-    return spec.model_copy(
-        update={
-            "input": source,
-            "state": {**spec.state, **state},
-            "registry": registry,
-        }
-    )
+    placed = {"input": source, "state": {**spec.state, **state}, "registry": registry}
+    whole = spec.model_copy(update=placed)
+    check_apart(whole, str(path))
+    return whole
 
 
 def is_folder(path: Path) -> bool:
@@ -197,39 +192,6 @@ def check_slot_multiple(spec: TableSpec, known: str, where: str) -> None:
             where,
             f"Give `slots: {known}`; or, to split slots for good, `slots: {spec.slots}`",
         )
-
-
-def _check_apart(places: Mapping[str, str], file: str) -> None:
-    """Refuse two things in one place, and one inside a state table's folder.
-
-    The table's vacuum would remove what it does not know. It passes over hidden folders.
-
-    Parameters
-    ----------
-    places : of the registry, and of each state table by its name
-    """
-    for (at, (own, path)), (by, (other, outer)) in permutations(enumerate(places.items()), 2):
-        field = own if own == "registry" else f"state.{own}.path"
-        # A vacuum looks behind a link inside of its folder, too.
-        below = [_below(path, outer, links) for links in (True, False)]
-        nested = any(b and not any(f.startswith((".", "_")) for f in b) for b in below)
-        if () in below and at > by:
-            wrong = f"is that of {other if other == 'registry' else f'state.{other}'}"
-        elif nested and other != "registry":
-            wrong = f"is inside of state.{other}.path"
-        else:
-            continue
-        raise InputError(
-            f"{field}: {wrong} (got {path!r})",
-            file,
-            "Give each state table, and the registry, a folder of its own",
-        )
-
-
-def _below(path: str, outer: str, links: bool) -> tuple[str, ...] | None:
-    """Return the folders from `outer` down to a path; None if it is not below."""
-    whole, start = place_parts(path, links), place_parts(outer, links)
-    return whole[len(start) :] if whole[: len(start)] == start else None
 
 
 def _problem(error: Any) -> str:

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag, ValidationInfo, field_validator, model_validator
 
+from evenkeel.spec.fields_together import check_fields_together
 from evenkeel.spec.parts import (
     ChannelSpec,
     Input,
@@ -20,17 +21,14 @@ from evenkeel.spec.parts import (
     StateTable,
     Strict,
     Watching,
-    is_ours,
 )
-from evenkeel.spec.schedules import check_looks, check_schedule
+from evenkeel.spec.schedules import check_schedule
 from partitioning.errors import InputError
-from partitioning.function.channels import Channel, check_channels, numbered_channels
+from partitioning.function.channels import Channel, numbered_channels
 from partitioning.function.function import DEFAULT_SLOTS
 from partitioning.strategies import PRODUCTION
 from partitioning.strategies.options import check_ranges, production_problem
 
-#: Fields for Delta tables. Rows of Iceberg tables move in one commit, and no key is split there.
-DELTA_ONLY = {"batch", "batch_files", "rate", "rate_rows", "fence", "split"}
 #: Most channels of a spec. Loads, shares and charts are arrays of this length.
 MAX_CHANNELS = 100_000
 
@@ -171,7 +169,8 @@ class TableSpec(Strict):
     @field_validator("key")
     @classmethod
     def _distinct(cls, key: list[str]) -> list[str]:
-        if len(set(key)) < len(key):
+        # Spark compares names of columns without regard to case.
+        if len({column.lower() for column in key}) < len(key):
             raise ValueError("key columns must differ, a column is given twice")
         return key
 
@@ -207,59 +206,8 @@ class TableSpec(Strict):
         return schedule
 
     @model_validator(mode="after")
-    def _names_do_not_clash(self) -> TableSpec:
-        # Spark compares names of columns without regard to case.
-        if clash := sorted(c for c in self.key if is_ours(c, self.iceberg)):
-            raise ValueError(
-                f"key: {clash} are names of columns that Evenkeel adds; rename the input column"
-            )
-        keys = {c.lower() for c in self.key}
-        for name, table in self.state.items():
-            named = [*table.columns, *table.partitions]
-            if clash := sorted(c for c in named if c.lower() in keys or is_ours(c, self.iceberg)):
-                raise ValueError(
-                    f"state.{name}: {clash} are names of the key or of columns that Evenkeel adds"
-                )
-            for column, c in table.columns.items():
-                if c.merge == "last" and self.last_by(c) is None:
-                    raise ValueError(
-                        f"state.{name}.columns.{column}: last needs `by`, or input.time"
-                    )
-        if self.sketch in ("approx_top_k", "lossy_counting") and self.load is not None:
-            raise ValueError(
-                f"sketch: {self.sketch} counts events, and load is {self.load!r}; "
-                "take exact or space_saving"
-            )
-        if self.split is not None and self.split.by in self.key:
-            raise ValueError(f"split.by: {self.split.by!r} is the same in all events of a key")
-        if self.watch is not None and self.input.time is None:
-            raise ValueError("watch: micro-batches are cut by input.time, which is not set")
-        if self.watch is not None:
-            check_looks(self.watch.every, self.schedule)
-        given = self.max_imbalance if "trigger" in self.model_fields_set else None
-        if given is not None and given > self.trigger:
-            raise ValueError(
-                f"max_imbalance: may not be over trigger (got {given:g}, trigger {self.trigger:g})"
-            )
-        try:
-            check_channels(self.channel_list())
-        except InputError as error:
-            raise ValueError(f"channels: {error}") from error
-        return self
-
-    @model_validator(mode="after")
-    def _state_is_of_one_kind(self) -> TableSpec:
-        if len({table.plain for table in self.state.values()}) > 1:
-            raise ValueError(
-                "state: expected `columns` in all tables or `rows` in all; give the others a spec "
-                "of their own"
-            )
-        if len({table.format for table in self.state.values()}) > 1:
-            raise ValueError("state: expected one format; give the others a spec of their own")
-        if self.iceberg and (fields := sorted(DELTA_ONLY & self.model_fields_set)):
-            raise ValueError(f"{fields[0]}: is for Delta tables; leave it out")
-        if self.plain and self.split is not None:
-            raise ValueError("split: needs state tables with `columns` and their merges")
+    def _fields_fit_together(self) -> TableSpec:
+        check_fields_together(self)
         return self
 
     @property

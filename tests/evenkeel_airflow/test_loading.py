@@ -112,7 +112,8 @@ def test_a_task_builds_only_the_dag_that_it_needs(
     with Path(world.spec_path).open() as file:
         spec = yaml.safe_load(file)
     for i in range(3):
-        other = {**spec, "table": f"t{i}", "registry": f"r{i}"}
+        state = {name: {**own, "path": f"s{i}/{name}"} for name, own in spec["state"].items()}
+        other = {**spec, "table": f"t{i}", "registry": f"r{i}", "state": state}
         (world.folder / f"t{i}.yaml").write_text(yaml.safe_dump(other, sort_keys=False))
     (world.folder / "broken.yaml").write_text("table: broken\nkee: [a]\n")
     read = []

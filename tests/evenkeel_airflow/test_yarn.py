@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -74,7 +75,8 @@ class User:
     def __init__(self, reader: Reader, cluster: Hadoop, folder: Path) -> None:
         self.cluster, self.folder = cluster, folder / "user"
         self.folder.mkdir()
-        self.venv = reader.wheel.parent / "venv"
+        self.venv, self.delta = reader.wheel.parent / "venv", folder / "delta"
+        _bring_delta(reader, self.delta)
         page = folder / "page.md"
         page.write_text(self._with_own_addresses(PAGE.read_text()))
         environment = {**reader.shell, "HADOOP_CONF_DIR": str(cluster.conf), "COLUMNS": "200"}
@@ -115,7 +117,7 @@ class User:
             "webhdfs://namenode:9870": self.cluster.webhdfs,
             "resourcemanager:8088": str(self.cluster.manager),
             "/opt/spark/jars": str(jars),
-            "/opt/delta": str(ROOT / ".jars"),
+            "/opt/delta": str(self.delta),
             "/opt/evenkeel/bin/python": str(self.venv / "bin/python"),
             "/opt/tables": str(self.folder / "tables"),
         }.items():
@@ -130,6 +132,16 @@ class User:
         assert {product: units for product, units, _ in after} == self.units
         owners = table.epoch().lookup([product for product, *_ in after]).tolist()
         assert [channel for *_, channel in after] == owners
+
+
+def _bring_delta(reader: Reader, folder: Path) -> None:
+    """Copy Delta's two jars that the reader's Spark has fetched: they are for that Spark alone."""
+    settings = (Path(reader.shell["SPARK_CONF_DIR"]) / "spark-defaults.conf").read_text()
+    (series, version) = re.findall(r"io\.delta:delta-spark_(\S+?):(\S+)", settings)[0]
+    folder.mkdir()
+    for name in (f"delta-spark_{series}-{version}", f"delta-storage-{version}"):
+        (jar, *_) = Path.home().glob(f".ivy2*/jars/io.delta_{name}.jar")
+        shutil.copy(jar, folder)
 
 
 @pytest.fixture(scope="module")

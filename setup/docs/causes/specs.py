@@ -40,6 +40,15 @@ OF_SPECS = {
     "or the epoch to leave was named in place of the one to go to.",
     r"must be (whole bytes|a finite number of bytes)": "A field of a form has a unit of powers of "
     "two, such as MiB, a fraction of a byte, or far too many digits.",
+    r"expected days that are over": "A template or a form gave today's date in a zone east of "
+    "UTC, or tomorrow's. A day of a column with a zone is a UTC day.",
+    r"\{field\}: is \{depth\}|\{outer\}: holds": "Two specs were written for one folder of a lake. "
+    "The vacuum of a Delta table removes files below its folder that are not its own.",
+    r"(strategy: \{strategy\} needs|budget: \{strategy\} takes)": "Only the default strategy has a "
+    "budget and an aim that follows from chance.",
+    r"schedule: partitions are": "Each partition learns the window that ends with its day, so "
+    "events need a time.",
+    r".*differ by case alone": "Spark takes names of columns without regard to case.",
     # Iceberg tables.
     r"there is no such table$": "The catalog or the namespace is mistyped, nobody has made the "
     "table yet, or it was dropped or renamed.",

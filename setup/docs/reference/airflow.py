@@ -23,7 +23,7 @@ _SCHEDULES = {"rebalance": "`schedule` of the spec", "watch": "`watch.every` of 
 #: A spec with every DAG that a table of one kind can have, by the name of its file.
 _SPECS = {
     "TABLE": _SPEC + "state: {s: {path: s, columns: {n: {merge: count}}}}\nwatch: {}\n",
-    "YOURS": _SPEC.replace("TABLE", "YOURS") + "state: {s: {path: s, rows: many}}\n",
+    "YOURS": _SPEC.replace("TABLE", "YOURS") + "state: {s: {path: yours, rows: many}}\n",
 }
 
 

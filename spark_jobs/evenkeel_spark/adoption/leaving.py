@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from evenkeel.registry.epochs import Registry
 from evenkeel.registry.files.records import ReleaseRecord
-from evenkeel.spec.allowed_roots import check_inside
+from evenkeel.spec.places.allowed_roots import check_inside
 from evenkeel.table import Table
 from evenkeel_spark.tables.delta import constraints
 from evenkeel_spark.tables.membership import known_tables

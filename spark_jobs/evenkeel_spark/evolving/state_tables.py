@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from evenkeel.registry.files.records import Membership
-from evenkeel.spec.allowed_roots import check_inside
+from evenkeel.spec.places.allowed_roots import check_inside
 from evenkeel.table import Table
 from evenkeel_spark.adoption.leaving import keeps
 from evenkeel_spark.evolving.changes import Intent, Kind, TableChange

@@ -22,6 +22,7 @@ from evenkeel.registry.files.records import ChannelWork, WindowRecord
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel.table import Table
 from evenkeel_spark.events.aggregate import EVENTS, exact, fold, route
+from evenkeel_spark.events.open_days import refuse_open_days
 from evenkeel_spark.events.parquet_files import between_whole, refuse_unknown_times
 from evenkeel_spark.events.read_errors import reading
 from evenkeel_spark.events.reader import (
@@ -110,8 +111,8 @@ def apply_window(
 
     Raises
     ------
-    InputError : the window is empty, was applied in part, goes back or leaves days out; or the
-        input cannot be used
+    InputError : the window is empty, is not over, was applied in part, goes back or leaves days
+        out; or the input cannot be used
     FenceError : a migration is under way, or was while this ran; running it again completes it
     """
     spec, began = table.spec, time.monotonic()
@@ -139,6 +140,7 @@ def apply_window(
     function = table.epoch().function
     tables.check_admits(function)
     events = read_events(spark, spec, function)
+    refuse_open_days(events, spec, end)
     tables.check_events(waiting, events, function)
     window = _fold(events, spec, function, tables, (start, end)).persist()
     try:

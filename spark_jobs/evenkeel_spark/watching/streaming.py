@@ -13,8 +13,8 @@ from pyspark.sql import functions as F
 
 from evenkeel.inspect.half_moved import find_half_moved
 from evenkeel.pipeline import approval, steps
-from evenkeel.spec.allowed_roots import place_parts
 from evenkeel.spec.loading import load_spec
+from evenkeel.spec.places.allowed_roots import place_parts
 from evenkeel.table import Table
 from evenkeel_spark.events import csv_files
 from evenkeel_spark.events.reader import check_key, col, read_events

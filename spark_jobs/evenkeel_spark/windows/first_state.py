@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.events.aggregate import EVENTS, exact, fold
 from evenkeel_spark.events.channel_tasks import PLACE, one_task_a_channel
+from evenkeel_spark.events.open_days import refuse_open_days
 from evenkeel_spark.events.parquet_files import between_whole, refuse_unknown_times
 from evenkeel_spark.events.read_errors import reading
 from evenkeel_spark.events.reader import (
@@ -44,6 +45,7 @@ def rows_until(
     """Aggregate the state and persist it. Every event is read once, before anything is written."""
     if end is None:
         return first_state(events.limit(0), spec, function)
+    refuse_open_days(events, spec, end)
     refuse_unknown_times(events, spec)
     events = without_null_keys(between_whole(events, spec, None, end), spec)
     rows = first_state(events, spec, function).persist()

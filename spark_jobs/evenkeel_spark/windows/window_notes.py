@@ -120,7 +120,8 @@ def is_due(commits_read: int, moment: float, keep: int, now: float) -> bool:
     now : seconds since 1970
     """
     days = min(RENEW_SHARE * keep, max(keep - NEXT_LOOK, NEW_NOTE))
-    return commits_read > RENEW_COMMITS or now - moment > days * DAY_SECONDS
+    # A moment to come is of a clock that was wrong: Delta's log is cleaned by the store's clock.
+    return commits_read > RENEW_COMMITS or not 0 <= now - moment <= days * DAY_SECONDS
 
 
 def note(

@@ -33,6 +33,11 @@ from tests.support.cases.specs import write
         ({"strategy": "scan", "options": {"alpha": 0.5}}, "options: alpha: 0.5 tolerates"),
         ({"strategy": "consistent", "options": {"points": 0}}, "options: points: 0 points"),
         ({"strategy": "consistent", "options": {"points": 10**20}}, "Give 1 to 2097152"),
+        ({"strategy": "consistent"}, "strategy: consistent needs a max_imbalance, as the gate"),
+        (
+            {"strategy": "redist", "max_imbalance": 1.2, "budget": 9},
+            "budget: redist takes none; take the strategy frontier",
+        ),
         ({"registry": ""}, "registry: must not be empty"),
         ({"input": {"path": ""}}, "input.path: must not be empty"),
     ],
@@ -42,6 +47,11 @@ def test_what_would_mean_something_else_is_refused(
 ) -> None:
     with pytest.raises(InputError, match=said):
         load_spec(write(tmp_path, **changed))
+
+
+def chosen(strategy: str) -> dict[str, Any]:
+    """Return the fields by which a spec chooses a strategy: all but one need an aim."""
+    return {"strategy": strategy, **({} if strategy == "frontier" else {"max_imbalance": 1.2})}
 
 
 def test_keys_in_quotes_are_taken(tmp_path: Path) -> None:
@@ -61,7 +71,7 @@ def test_keys_in_quotes_are_taken(tmp_path: Path) -> None:
 def test_options_in_their_range_are_taken(
     tmp_path: Path, strategy: str, options: dict[str, Any]
 ) -> None:
-    assert load_spec(write(tmp_path, strategy=strategy, options=options)).options == options
+    assert load_spec(write(tmp_path, options=options, **chosen(strategy))).options == options
 
 
 def test_looks_must_come_between_the_runs_of_a_cron_expression(tmp_path: Path) -> None:
@@ -79,5 +89,5 @@ def test_options_are_tried_without_the_work_of_a_plan(
     made: list[int] = []
     real = hashing.ring_slots
     monkeypatch.setattr(hashing, "ring_slots", lambda *given: made.append(given[2]) or real(*given))
-    load_spec(write(tmp_path, strategy="consistent", options={"points": hashing.MOST_POINTS}))
+    load_spec(write(tmp_path, options={"points": hashing.MOST_POINTS}, **chosen("consistent")))
     assert made == [1]

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 import evenkeel
-from evenkeel.spec.catalog import load_catalog
 from evenkeel.spec.loading import find_spec, load_spec
 from partitioning.errors import InputError
 from partitioning.strategies import PRODUCTION, STRATEGIES
@@ -41,7 +40,7 @@ def test_a_table_of_copies_is_a_build_side(tmp_path):
 
 @pytest.mark.parametrize("name", PRODUCTION)
 def test_a_production_strategy_is_taken(tmp_path, name):
-    spec = load_spec(write(tmp_path, split={"by": "id"}, strategy=name))
+    spec = load_spec(write(tmp_path, split={"by": "id"}, strategy=name, max_imbalance=1.2))
     assert spec.strategy == name and (spec.split.by, spec.split.copies) == ("id", None)
 
 
@@ -126,7 +125,22 @@ def test_channels_by_name_and_capacity(tmp_path):
         ),
         ({"channels": [{"name": "a"}, {"name": "a"}]}, "channel names must differ"),
         ({"key": []}, "key: must have 1 entry or more"),
-        ({"key": ["a", "a"]}, "key: key columns must differ, a column is given twice"),
+        ({"key": ["a", "A"]}, "key: key columns must differ, a column is given twice"),
+        (
+            {
+                "state": {
+                    "b": {
+                        "path": "s",
+                        "columns": {"n": {"merge": "count"}, "N": {"merge": "count"}},
+                    }
+                }
+            },
+            r"state.b.columns: \['N', 'n'\] differ by case alone; rename one",
+        ),
+        (
+            {"input": {"path": "x"}, "schedule": {"partitions": ["s3://lake/x"]}},
+            "schedule: partitions are days of input.time, which is not set",
+        ),
         (
             {"null_keys": "ignore"},
             r"null_keys: must be 'refuse', 'drop' or 'keep' \(got 'ignore'\)",
@@ -256,44 +270,3 @@ def test_a_table_is_found_by_name(tmp_path, monkeypatch):
 )
 def test_the_examples_are_good(file):
     assert load_spec(file).table == file.stem
-
-
-@pytest.mark.parametrize("registry", ["{}/_registry", "{}/.kept/registry", "{}s", "."])
-def test_what_a_vacuum_passes_over_or_never_meets_may_be_there(registry, tmp_path):
-    path = GOOD["state"]["flights"]["path"]
-    assert load_spec(write(tmp_path, registry=registry.format(path))).registry
-
-
-@pytest.mark.parametrize(
-    ("state", "registry", "wrong"),
-    [
-        ("s3a://lake/t", "s3://lake/t/evenkeel", "registry: is inside of state.flights.path"),
-        ("file://{}/t", "{}/t/evenkeel", "registry: is inside of state.flights.path"),
-        ("{}/t", "{}/link/evenkeel", "registry: is inside of state.flights.path"),
-        # A vacuum goes through the link.
-        ("{}", "{}/link", "registry: is inside of state.flights.path"),
-        ("gs://lake/t", "gcs://lake/x/../t", "state.flights.path: is that of registry"),
-        ("abfss://c@a/t", "abfs://c@a/t/", "state.flights.path: is that of registry"),
-        ("s3a://lake/t", "s3://lake/t/_evenkeel", None),
-        ("s3a://lake/t", "gs://lake/t/evenkeel", None),
-        ("s3a://lake/t", "s3://lake/t/../registry", None),
-    ],
-)
-def test_places_are_compared_and_not_their_texts(state, registry, wrong, tmp_path):
-    (tmp_path / "t").mkdir()
-    (tmp_path / "link").symlink_to(tmp_path / "t")
-    table = {**GOOD["state"]["flights"], "path": state.format(tmp_path)}
-    file = write(tmp_path, registry=registry.format(tmp_path), state={"flights": table})
-    if wrong is None:
-        assert load_spec(file).table == "flights"
-        return
-    with pytest.raises(InputError, match=wrong):
-        load_spec(file)
-
-
-def test_a_registry_of_two_tables_is_found_by_its_place(tmp_path):
-    write(tmp_path, registry="s3://lake/r")
-    (tmp_path / "flights.yaml").rename(tmp_path / "a.yaml")
-    write(tmp_path, table="other", registry="s3a://lake/r").rename(tmp_path / "b.yaml")
-    (problem,) = load_catalog(tmp_path).problems
-    assert "registry: s3a://lake/r is already that of a.yaml" in str(problem)

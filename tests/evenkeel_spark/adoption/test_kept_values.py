@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from datetime import datetime
 
 import pytest
@@ -27,6 +28,20 @@ def in_zone(spark: SparkSession, zone: str) -> SparkSession:
     session = spark.newSession()
     session.conf.set("spark.sql.session.timeZone", zone)
     return session
+
+
+@pytest.fixture
+def set_on_cluster(spark: SparkSession) -> Iterator[Callable[[str, str], None]]:
+    """Set what a cluster's own configuration would, and take it back."""
+    names = []
+
+    def change(name: str, value: str) -> None:
+        names.append(name)
+        spark.conf.set(name, value)
+
+    yield change
+    for name in names:
+        spark.conf.unset(name)
 
 
 def odd(team: World, **more: object) -> World:
@@ -88,6 +103,20 @@ def test_partitions_by_times_without_a_zone_are_refused(spark: SparkSession, tea
     again.write.format("delta").mode("overwrite").save(path)
     before = content(theirs, team, "odd")
     adopt(spark, odd(team).table)
+    assert content(theirs, team, "odd") == before
+
+
+def test_settings_of_a_cluster_neither_cut_times_nor_leave_their_zone_out(
+    spark: SparkSession, team: World, set_on_cluster: Callable[[str, str], None]
+) -> None:
+    rows = spark.createDataFrame(team.events[["dest", "at"]].head(200))
+    rows = rows.withColumn("exact", F.expr("at + INTERVAL 123456 MICROSECONDS"))
+    write(rows.withColumn("hour", F.date_trunc("hour", "at")), team, "odd", "hour")
+    theirs = in_zone(spark, NEW_YORK)
+    before = content(theirs, team, "odd")
+    set_on_cluster("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MILLIS")
+    set_on_cluster("spark.databricks.delta.write.utcTimestampPartitionValues", "false")
+    adopt(spark, odd(team, partitions=["hour"]).table)
     assert content(theirs, team, "odd") == before
 
 

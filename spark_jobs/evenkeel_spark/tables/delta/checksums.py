@@ -32,6 +32,8 @@ from partitioning.function.sql import quoted, slot_sql
 #: Difference that is taken for rounding, relative to the sum of absolute values: sums of floats in
 #: another order differ by less. A higher value would let a changed sum pass.
 SUM_TOLERANCE = 1e-9
+#: Half of the range of 32 bits, about the mean of what the lower half of a hash adds.
+HALF = 2**31
 #: Types without a fixed size.
 _OF_ANY_SIZE = (
     ArrayType,
@@ -103,10 +105,7 @@ def channel_contents(
     right = F.expr(f"{state.CHANNEL} <=> {belongs_sql(function)} AND {state.SLOT} <=> {slot}")
     found = rows.groupBy(state.CHANNEL).agg(
         F.count_if(whole),
-        # One sum of 64-bit hashes can overflow. Two sums of halves are exact, and faster than
-        # decimals.
-        F.sum(F.shiftright(h, 32)),
-        F.sum(h.bitwiseAND(F.lit(0xFFFFFFFF))),
+        *(F.sum(half) for half in halves(h)),
         F.count_if(~right),
         F.sum(F.when(~(right & whole), F.expr(width or "0L"))),
         F.count(F.lit(1)),
@@ -114,9 +113,23 @@ def channel_contents(
         F.sum(F.when(~(right & whole), F.expr(text or "0L"))),
     )
     return {
-        r[0]: Content(r[1], ((r[2] or 0) << 32) + (r[3] or 0), r[4], *(w or 0 for w in r[5:]))
+        r[0]: Content(r[1], _checksum(*r[1:4]), r[4], *(w or 0 for w in r[5:]))
         for r in found.collect()
     }
+
+
+def halves(hashed: Column) -> tuple[Column, Column]:
+    """Split a 64-bit hash into two signed halves (BIGINT).
+
+    One sum of whole hashes can overflow. Two sums of halves are exact, and faster than decimals. A
+    half without a sign would overflow, too, at four billion rows in a channel.
+    """
+    return F.shiftright(hashed, 32), hashed.bitwiseAND(F.lit(0xFFFFFFFF)) - F.lit(HALF)
+
+
+def _checksum(rows: int, high: int | None, low: int | None) -> int:
+    """Return the sum of 64-bit hashes, from the sums of their halves."""
+    return ((high or 0) << 32) + (low or 0) + rows * HALF
 
 
 def text_sql(schema: StructType, wide: Collection[str]) -> str | None:

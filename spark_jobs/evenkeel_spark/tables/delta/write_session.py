@@ -33,6 +33,9 @@ RESULT_SETTINGS = {
     # Delta's metrics count what a commit wrote, and its statistics weigh what moves.
     "spark.databricks.delta.history.metricsEnabled": "true",
     "spark.databricks.delta.stats.collect": "true",
+    # Files keep microseconds, and the folder of a partition by time names its zone.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.databricks.delta.write.utcTimestampPartitionValues": "true",
     "spark.sql.files.ignoreCorruptFiles": "false",
     "spark.sql.files.ignoreMissingFiles": "false",
     # With pruning, a line that is cut off in the columns asked for has nulls, and counts as whole.

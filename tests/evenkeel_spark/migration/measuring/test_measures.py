@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from evenkeel.registry.files.migration_records import TableMigrated
 from evenkeel_spark.migration.measuring.measures import channel_counts, commit_spans, measure_table
@@ -18,8 +19,10 @@ from evenkeel_spark.migration.verify import verify
 from evenkeel_spark.plans.approved_plan import Migration
 from evenkeel_spark.tables.delta import state
 from evenkeel_spark.tables.delta.checksums import (
+    HALF,
     Content,
     channel_contents,
+    halves,
     total_content,
 )
 from partitioning.function.channels import numbered_channels
@@ -46,6 +49,15 @@ def measured(
     """What the gate is given of the table as it is now."""
     newest = state.table_version(spark, migration.path("visits"))
     return measure_table(TableVersions(spark, migration, "visits", newest), record)
+
+
+def test_sums_of_a_channel_grow_with_the_root_of_its_rows(spark: SparkSession) -> None:
+    """So that billions of rows do not overflow 64 bits; and they are those of the whole hashes."""
+    rows = spark.range(20_000).select(F.xxhash64("id").alias("h"))
+    sums = rows.agg(*(F.sum(half) for half in halves(F.col("h")))).first()
+    assert sums is not None and max(map(abs, sums)) < 2**31 * 20_000 / 20
+    whole = sum(row[0] for row in rows.collect())
+    assert (sums[0] << 32) + sums[1] + 20_000 * HALF == whole
 
 
 def test_tables_with_other_rows_a_key_are_predicted_together() -> None:

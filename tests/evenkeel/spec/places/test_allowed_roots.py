@@ -3,9 +3,9 @@
 import pytest
 
 from evenkeel.cli import main
-from evenkeel.spec import allowed_roots
 from evenkeel.spec.catalog import load_catalog
 from evenkeel.spec.loading import load_spec
+from evenkeel.spec.places import allowed_roots
 from partitioning.errors import InputError
 from tests.support.cases.specs import write
 

@@ -1,0 +1,1 @@
+"""Places that a spec names: where they may be, and that they stay apart."""
