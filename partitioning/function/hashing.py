@@ -219,3 +219,17 @@ def _unlike_spark(found: pa.DataType, kind: str) -> bool:
 def slot_of(hashes: Hashes, slots: int) -> npt.NDArray[np.int32]:
     """Return the slot of each hash: h mod S, never negative; shape (n,)."""
     return np.mod(hashes, slots).astype(np.int32)
+
+
+def positions(hashes: Hashes, keys: Hashes) -> npt.NDArray[np.int64]:
+    """Return where each hash is among the keys, int64 (n,); -1: it is not among them.
+
+    Parameters
+    ----------
+    hashes : int64 (n,)
+    keys : int64 (K,), ascending
+    """
+    if not len(keys):
+        return np.full(len(hashes), -1)
+    at = np.minimum(np.searchsorted(keys, hashes), len(keys) - 1)
+    return np.where(keys[at] == hashes, at, -1)

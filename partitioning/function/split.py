@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from partitioning.errors import FAULT, InputError
-from partitioning.function.hashing import Hashes
+from partitioning.function.hashing import Hashes, positions
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -114,10 +114,7 @@ class Split:
 
     def find(self, hashes: Hashes) -> Ints:
         """Return the number of each hash among the keys, int64 (n,); -1: it is not split."""
-        if not len(self):
-            return np.full(len(hashes), -1)
-        at = np.minimum(np.searchsorted(self.keys, hashes), len(self) - 1)
-        return np.where(self.keys[at] == hashes, at, -1)
+        return positions(hashes, self.keys)
 
     def pick(self, key: Ints, rows: Hashes) -> npt.NDArray[np.int32]:
         """Return the owner of each row, int32 (n,).

@@ -252,9 +252,12 @@ def _resources(profile: Profile) -> dict[str, Floats]:
             (profile.rows, profile.heavy_rows),
         )
     )
-    squares = np.square(load)
+    # Only shares of the squares count, and the fourth power of a large load overflows. A power of
+    # two changes no digit.
+    scaled = np.ldexp(load, -int(np.frexp(load.max())[1]))
+    squares = np.square(scaled)
     tails = slice(0, profile.slots)
-    squares[tails] = _squares(load[tails], rows[tails])
+    squares[tails] = _squares(scaled[tails], rows[tails])
     return {"L": load, "C": rows, "Q": squares, "B": sizes}
 
 
@@ -279,9 +282,9 @@ def _squares(load: Floats, rows: Floats) -> Floats:
         excess = over[filled] ** 4 - 3 * (n[filled] * second) ** 2
         fourth = max(float((excess / n[filled]).mean()), third**2 / second)
         by_over, by_square = third + 2 * mean * second, fourth + 2 * second**2 + 2 * mean * third
-        even_out_resources = fourth + 2 * n * second**2
-        determinant = second * even_out_resources - third**2
-        expected += (by_over * even_out_resources - by_square * third) / determinant * over
+        of_square = fourth + 2 * n * second**2
+        determinant = second * of_square - third**2
+        expected += (by_over * of_square - by_square * third) / determinant * over
         curved = (by_square * second - by_over * third) / determinant
         expected += curved * (np.square(over) - n * second)
     least: Floats = np.square(load) / n

@@ -261,10 +261,11 @@ def _for_fewer_bytes(problem: Problem, at: Ints, aim: float) -> Ints:
 
 
 def check_forced(forced: float, budget: float) -> None:
-    """Raise InputError if emptying the channels that close moves more bytes than the budget."""
+    """Raise InputError if what must move, by channels that close or by pins, is over the budget."""
     if forced > budget * (1 + SHARE_TOLERANCE):
         raise InputError(
-            f"emptying the channels that go takes {forced:.0f} bytes, over {budget:.0f}",
+            f"emptying the channels that go, and moving pinned keys, takes {forced:.0f} bytes, "
+            f"over {budget:.0f}",
             "budget",
-            "Raise the budget or keep the channels",
+            "Raise the budget, or keep the channels and the pins",
         )

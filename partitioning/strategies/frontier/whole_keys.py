@@ -9,7 +9,7 @@ import numpy as np
 
 from partitioning.function.channels import Channel
 from partitioning.function.function import PartitioningFunction
-from partitioning.function.hashing import Hashes
+from partitioning.function.hashing import Hashes, positions
 from partitioning.strategies.frontier.assignment import Ints
 from partitioning.strategies.frontier.options import FrontierOptions
 from partitioning.strategies.frontier.problem import Problem
@@ -125,10 +125,11 @@ def _light_keys(request: Request, problem: Problem, at: Ints) -> Hashes:
     if previous is None or (at == problem.home).all():
         return np.empty(0, dtype=np.int64)
     named = [*(h for h, _ in request.pinned), *request.excluded]
-    known = np.setdiff1d(request.profile.heavy, named)
     count = problem.profile.slots
     items = count + np.searchsorted(problem.profile.heavy, previous.explicit_keys)
     light = np.ones(len(items), dtype=np.bool_)
     for values in (problem.load, problem.sizes):
         light &= values[items] <= LIGHT_KEY_PART * float(values.sum()) / count
-    return previous.explicit_keys[light & np.isin(previous.explicit_keys, known)]
+    explicit = previous.explicit_keys
+    known = (positions(explicit, request.profile.heavy) >= 0) & ~np.isin(explicit, named)
+    return explicit[light & known]

@@ -9,7 +9,7 @@ from typing import Self
 import numpy as np
 
 from partitioning.errors import InputError
-from partitioning.function.hashing import Hashes
+from partitioning.function.hashing import Hashes, positions
 from partitioning.workload.profile import Floats, Sketch, sums_by
 
 
@@ -106,10 +106,10 @@ def counts_of(keys: Hashes, counts: Floats, hashes: Hashes, missing: float = 0.0
     ----------
     keys, counts : int64, ascending, and float64 (K,): counted keys and their counts
     """
-    if not len(keys):
-        return np.full(len(hashes), missing)
-    at = np.minimum(np.searchsorted(keys, hashes), len(keys) - 1)
-    return np.where(keys[at] == hashes, counts[at], missing)
+    found = np.full(len(hashes), missing)
+    at = positions(hashes, keys)
+    found[at >= 0] = counts[at[at >= 0]]
+    return found
 
 
 def union(a: Hashes, b: Hashes) -> Hashes:

@@ -220,3 +220,14 @@ def test_a_real_change_is_not_taken_for_chance():
     profile = ahead.onto(profile_for(ahead), before)
     found = decide(profile, before, CHANNELS, Policy(1.1, aim_by_chance(profile), 28))
     assert found.rebalance and found.uncertain
+
+
+@pytest.mark.parametrize("times", [2.0**-332, 2.0**332])
+@pytest.mark.parametrize("resources", ["L", "LQ"])
+def test_the_unit_of_loads_changes_no_move(times: float, resources: str) -> None:
+    """A backtest takes loads up to 1e100, whose fourth power no float holds."""
+    profile = profile_for(forecast(known(1)))
+    other = replace(profile, load=profile.load * times, heavy_load=profile.heavy_load * times)
+    plans = [frontier(p, None, CHANNELS, resources=resources) for p in (profile, other)]
+    assert plans[0].slots.tolist() == plans[1].slots.tolist()
+    assert plans[0].explicit_channels.tolist() == plans[1].explicit_channels.tolist()
