@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from urllib.parse import quote, urlsplit
@@ -161,7 +161,11 @@ def airflow_home() -> str:
 
 
 def recent(
-    session: Session, user: BaseUser, tables: Iterable[str], count: int = RUNS_LISTED
+    session: Session,
+    user: BaseUser,
+    tables: Iterable[str],
+    count: int = RUNS_LISTED,
+    known: Set[str] = frozenset(),
 ) -> list[RunRow]:
     """Return the newest `count` runs of each DAG that the user may read, and all active ones.
 
@@ -169,11 +173,16 @@ def recent(
     is the newest of the others that was no dry run, if `LATER` runs go back to it.
     Runs of the team's own DAGs are among them if a window of one of the tables failed there.
     Failed runs come first, then waiting ones, active ones and others; the newest first in each.
+
+    Parameters
+    ----------
+    known : DAGs that the user may read, as is known already
     """
     tables = [*tables]
     dags = {f"{kind}{table}": table for table in tables for kind in KINDS}
     windows = failed_windows(session, tables)
-    readable = readable_dags(user, [*dags, *{dag for dag, _, _ in windows}])
+    unknown = {*dags, *(dag for dag, _, _ in windows)} - known
+    readable = known | readable_dags(user, [*unknown])
     dags = {dag: table for dag, table in dags.items() if dag in readable}
     ranked = ranked_runs(dags)
     least = case((ranked.c.kind == 1, FAILED_LISTED), (ranked.c.kind == 2, 0), else_=1)
