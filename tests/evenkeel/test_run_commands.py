@@ -97,7 +97,9 @@ def test_cost_is_that_of_the_newest_plan_unless_a_run_is_named(words: Registry) 
     words.run("rebalance_words--c__2013-01-31T01-00-00").decision.write(Decision(**DECISION))
     assert asked("cost", "words").stdout.startswith(f"{MOVES}\n")
     newest, named = (asked("cost", "words", *run, "--format", "json") for run in ((), (MOVES,)))
-    assert json.loads(newest.stdout)["rows"]["measured"] == 77
+    told = json.loads(newest.stdout)
+    assert told["rows"]["measured"] == 77
+    assert (told["run"], told["plan"]) == (MOVES, PLAN.digest)
     assert newest.stdout == named.stdout
     assert "`evenkeel runs words`" in str(asked("cost", "words", "nowhere").exception)
 
