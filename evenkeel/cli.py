@@ -27,7 +27,7 @@ from evenkeel.run_commands import cost, runs
 from evenkeel.spark_commands import TableName, adopt, evolve, forget, job, release, repair, spark
 from evenkeel.spec.loading import check_enough_slots, find_spec
 from evenkeel.table import open_table
-from partitioning.errors import EvenkeelError, InputError
+from partitioning.errors import DamagedError, EvenkeelError, InputError
 from partitioning.function.canonical import canonical_json
 from partitioning.function.hashing import key_hash, slot_of
 from partitioning.function.key_text import key_columns
@@ -110,19 +110,24 @@ def check(
 
 
 @app.command()
-def epochs(table: TableName, format: As = Format.table) -> None:
-    """List a table's epochs."""
+def epochs(
+    table: TableName,
+    last: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="list the newest N epochs; default: all"),
+    ] = None,
+    format: As = Format.table,
+) -> None:
+    """List a table's epochs, the newest last."""
     registry = open_table(table).registry
     _note_release(registry)
-    facts = [_summary(registry.epoch(n)) for n in registry.numbers()]
+    numbers = registry.numbers()
+    facts = [_summary_or_note(registry, n) for n in (numbers[-last:] if last else numbers)]
     if not facts and format is not Format.json:
         sys.stdout.write(f"no epoch is published yet in {registry.url}: bootstrap or adopt it\n")
         return
     columns = ["epoch", "published", "strategy", "channels", "explicit_keys", "plan_digest"]
-    rows = [
-        [minute_text(f[c]) if c == "published" else shown_text(f[c]) for c in columns]
-        for f in facts
-    ]
+    rows = [[_epoch_text(f, column) for column in columns] for f in facts]
     shown = {"published": _PUBLISHED, "explicit_keys": "pinned keys"}
     titles = [shown.get(c, c) for c in columns]
     answer(format, facts, titles, rows, whole=[_PUBLISHED])
@@ -255,6 +260,23 @@ def _summary(epoch: Any) -> dict[str, Any]:
         "explicit_keys": len(epoch.function.explicit_keys),
         "plan_digest": epoch.plan_digest,
     }
+
+
+def _summary_or_note(registry: Registry, number: int) -> dict[str, Any]:
+    """Return the facts of an epoch; if its file is damaged, a note and facts that are null."""
+    try:
+        return _summary(registry.epoch(number))
+    except DamagedError as error:
+        sys.stderr.write(f"evenkeel: note: {error}\n")
+        facts = ("published", "strategy", "channels", "explicit_keys", "plan_digest")
+        return {"epoch": number, **dict.fromkeys(facts)}
+
+
+def _epoch_text(facts: dict[str, Any], column: str) -> str:
+    if column == "published":
+        moment = facts[column]
+        return "cannot be read" if moment is None else minute_text(moment)
+    return shown_text(facts[column])
 
 
 def _note_release(registry: Registry) -> None:

@@ -66,7 +66,8 @@ def cost(
     rows.append(["break-even", break_even(parts.prediction, found.spec.horizon)[0], ""])
     if format is Format.table:
         sys.stdout.write(f"{run}\n")
-    answer(format, numbers(parts.figures), ["what", "predicted", "measured"], rows)
+    facts = {"run": run, "plan": parts.plan and parts.plan.digest, **numbers(parts.figures)}
+    answer(format, facts, ["what", "predicted", "measured"], rows)
 
 
 def _read(found: Table, run: str, problems: list[str] | None = None) -> RunParts:

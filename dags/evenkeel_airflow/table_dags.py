@@ -143,10 +143,10 @@ def repair(spec: TableSpec, file: str, defaults: Mapping[str, Any]) -> DAG:
 def apply(spec: TableSpec, file: str, defaults: Mapping[str, Any]) -> DAG | None:
     """Build the DAG that folds a window of events into the state tables, by hand.
 
-    None: the tables are the team's own, which its own jobs write. For a schedule, put the operator
-    `ApplyWindow` into the DAG that makes the events.
+    None: the tables are the team's own, which its own jobs write, or events have no time. For a
+    schedule, put the operator `ApplyWindow` into the DAG that makes the events.
     """
-    if spec.plain:
+    if spec.plain or spec.input.time is None:
         return None
     days = {
         "start": "First day of the window: where the last one ended.",

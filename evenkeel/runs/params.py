@@ -26,6 +26,10 @@ def channels_for(
 
     So a number asked for once, or brought back by a rollback, stays until somebody edits the
     spec. An edited spec always takes precedence over it.
+
+    Raises
+    ------
+    InputError : this run asks for more channels than slots, so some would get no light key
     """
     now = epoch.function.channels
     weights = params.capacities
@@ -33,9 +37,15 @@ def channels_for(
     if count is not None:
         added = (Channel(str(i)) for i in range(len(now), count))
         wanted = (*now[:count], *added)
-        if weights is None:
-            return wanted
-        return tuple(Channel(c.name, w) for c, w in zip(wanted, weights, strict=True))
+        if weights is not None:
+            wanted = tuple(Channel(c.name, w) for c, w in zip(wanted, weights, strict=True))
+        if (filled := sum(c.capacity > 0 for c in wanted)) > spec.slots:
+            raise InputError(
+                f"expected at most {spec.slots:,} channels, one for each slot, got {filled:,}",
+                "channels" if weights is None else "capacities",
+                "Ask for fewer, or set `slots` in the spec to a multiple",
+            )
+        return wanted
     listed = spec.channel_list()
     # A bootstrapped epoch has no plan. Its channels are the spec's.
     then = registry.files.spec_channels(epoch.plan_digest or "none").find()

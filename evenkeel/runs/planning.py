@@ -9,6 +9,7 @@ from evenkeel.quality.budgets import plan_budget
 from evenkeel.registry.epochs import Epoch, Registry
 from evenkeel.runs.params import channels_for
 from evenkeel.runs.timings import pace, seconds_per_load
+from evenkeel.spec.loading import check_enough_slots
 from evenkeel.spec.run_params import Params
 from evenkeel.spec.table_spec import TableSpec
 from partitioning.errors import InputError
@@ -19,7 +20,19 @@ from partitioning.planning.aims import aim_for
 from partitioning.planning.decide import Decision, Policy
 from partitioning.planning.decide import decide as decide_on
 from partitioning.planning.plan import Plan, make_plan, plan_for
+from partitioning.strategies.hashing import first_function
 from partitioning.workload.profile import Profile
+
+
+def function_of_epoch_0(spec: TableSpec, key: tuple[KeyColumn, ...]) -> PartitioningFunction:
+    """Build the function of a table's first epoch.
+
+    Raises
+    ------
+    InputError : the spec has fewer slots than channels
+    """
+    check_enough_slots(spec, f"spec of {spec.table}")
+    return first_function(key, spec.slots, spec.channel_list())
 
 
 def decision_for(

@@ -63,7 +63,7 @@ def load_catalog(folder: Path) -> Catalog:
     registries: dict[tuple[str, ...], Path] = {}
     for file in spec_files(folder):
         try:
-            spec = _unchanged(file)
+            spec = load_unchanged(file)
             if other := names.get(spec.table):
                 said = f"table: {spec.table!r} is already the name of {other.name}"
                 raise InputError(said, str(file), "Choose another name")
@@ -85,7 +85,7 @@ def load_catalog(folder: Path) -> Catalog:
     return Catalog(specs, tuple(problems))
 
 
-def _unchanged(file: Path) -> TableSpec:
+def load_unchanged(file: Path) -> TableSpec:
     """Return the spec of a file, from this process's memory as long as nothing has changed."""
     try:
         stat = file.stat()

@@ -72,6 +72,23 @@ def test_a_torn_file_of_a_run_hides_no_other_run(words: Registry, tmp_path: Path
     assert note.startswith("evenkeel: note: ") and STAYS in note
 
 
+def test_a_torn_epoch_hides_no_other_epoch(words: Registry, tmp_path: Path) -> None:
+    words.publish(PLAN.function, {"words": TableVersion("state", 2)}, PLAN.digest)
+    whole = json.loads(asked("epochs", "words", "--format", "json").stdout)
+    assert [each["epoch"] for each in whole] == [0, 1]
+    (tmp_path / "registry/epochs/00000000/epoch.json").write_text("{")
+    told = asked("epochs", "words", "--format", "json")
+    torn, newest = json.loads(told.stdout)
+    assert told.exit_code == 0 and newest == whole[1]
+    assert torn == dict.fromkeys(whole[0]) | {"epoch": 0}
+    (note,) = told.stderr.splitlines()
+    assert note.startswith("evenkeel: note: ") and "00000000" in note
+    assert asked("epochs", "words").stdout.count("cannot be read") == 1
+    # The one that is left out is not read.
+    last = asked("epochs", "words", "--last", "1", "--format", "json")
+    assert (json.loads(last.stdout), last.stderr) == ([newest], "")
+
+
 def test_cost_is_that_of_the_newest_plan_unless_a_run_is_named(words: Registry) -> None:
     refused = asked("cost", "words")
     assert refused.exit_code and "no run has made a plan yet" in str(refused.exception)
@@ -80,7 +97,9 @@ def test_cost_is_that_of_the_newest_plan_unless_a_run_is_named(words: Registry) 
     words.run("rebalance_words--c__2013-01-31T01-00-00").decision.write(Decision(**DECISION))
     assert asked("cost", "words").stdout.startswith(f"{MOVES}\n")
     newest, named = (asked("cost", "words", *run, "--format", "json") for run in ((), (MOVES,)))
-    assert json.loads(newest.stdout)["rows"]["measured"] == 77
+    told = json.loads(newest.stdout)
+    assert told["rows"]["measured"] == 77
+    assert (told["run"], told["plan"]) == (MOVES, PLAN.digest)
     assert newest.stdout == named.stdout
     assert "`evenkeel runs words`" in str(asked("cost", "words", "nowhere").exception)
 

@@ -65,6 +65,18 @@ def test_three_lines_load_every_table(dags: Path, world: World) -> None:
     assert arguments[:2] == ["--spec", world.spec_path] and "{{ params.start }}" in arguments
 
 
+def test_a_table_whose_events_have_no_time_has_no_windows_to_apply(
+    dags: Path, world: World
+) -> None:
+    spec = yaml.safe_load(Path(world.spec_path).read_text())
+    del spec["input"]["time"]
+    Path(world.spec_path).write_text(yaml.safe_dump(spec))
+    (dags / "tables.py").write_text(LINES.format(folder=str(world.folder)))
+    bag = dag_bag(dags)
+    assert bag.import_errors == {}
+    assert "rebalance_trips" in bag.dags and "apply_trips" not in bag.dags
+
+
 def test_a_folder_that_is_not_there_is_one_line_and_others_load(dags: Path, world: World) -> None:
     gone = str(world.folder / "gone")
     (dags / "tables.py").write_text(LINES.format(folder=gone))

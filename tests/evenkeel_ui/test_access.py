@@ -53,6 +53,35 @@ def routes() -> list[tuple[str, str]]:
     return found
 
 
+def test_an_auth_manager_is_asked_once_for_all_dags_of_a_team(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That of Keycloak or of AWS asks another host at each call."""
+    from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleAuthManager
+    from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+
+    from evenkeel_ui import access
+
+    asked: list[list[str]] = []
+
+    def batch(self: object, *, dag_ids: set[str], **more: object) -> set[str]:
+        asked.append(sorted(dag_ids))
+        return {dag for dag in dag_ids if "secret" not in dag}
+
+    monkeypatch.setattr(SimpleAuthManager, "filter_authorized_dag_ids", batch)
+    user = SimpleAuthManagerUser(username="vic", role="viewer")
+    one = []
+    with monkeypatch.context() as patch:
+        patch.setattr(SimpleAuthManager, "is_authorized_dag", lambda *_, **asked: one.append(asked))
+        dags = [f"rebalance_t{number}" for number in range(1000)]
+        assert access.readable_dags(user, [*dags, "rebalance_secret"]) == {*dags}
+        assert len(asked) == 1 and not one
+    asked.clear()
+    assert "words" in site.client("vic").get("/evenkeel/").text
+    each = [dag for dags in asked for dag in dags]
+    assert "rebalance_words" in each and len(each) == len({*each})
+
+
 def form(method: str, user: str) -> dict[str, str] | None:
     """What a form of that user's sends."""
     return {"csrf": token(user)} if method == "POST" else None

@@ -16,7 +16,7 @@ from evenkeel.registry.files.records import ReleaseRecord
 from tests.support.airflow_env import airflow_db  # noqa: F401  a fixture
 from tests.support.pages.empty_tables import another_epoch
 from tests.support.plugin_site import Site, made_site  # noqa: F401  a fixture
-from tests.support.worlds.shop import Shop
+from tests.support.worlds.shop import SPEC, Shop
 
 pytestmark = pytest.mark.airflow
 HOME = "/evenkeel/tables/words"
@@ -29,6 +29,11 @@ def test_a_table_without_an_epoch_shows_the_command(site: Site, shop: Shop) -> N
     overview = unescape(site.client("vic").get("/evenkeel/").text)
     assert "evenkeel job bootstrap --spec words --end 20" in overview
     assert "read just now" in re.sub("<[^>]*>", "", overview)
+    # Bootstrap refuses a day for events without a time.
+    shop.respec(input={name: value for name, value in SPEC["input"].items() if name != "time"})
+    for path in (HOME, "/evenkeel/"):
+        text = unescape(site.client("vic").get(path).text)
+        assert "evenkeel job bootstrap --spec words</code>" in text, path
 
 
 @pytest.fixture

@@ -38,8 +38,10 @@ def record_runs(names: Sequence[str], count: int, newest: dict[str, str]) -> Non
     newest : table -> state of its newest run, and of the task `migrate` in it; others succeeded
     """
     from airflow import settings
+    from airflow.models.dag import DagModel
     from airflow.models.dagrun import DagRun
     from airflow.models.taskinstance import TaskInstance
+    from sqlalchemy.orm import Session
 
     from evenkeel_ui.airflow_runs.runs import ORDER
 
@@ -60,6 +62,10 @@ def record_runs(names: Sequence[str], count: int, newest: dict[str, str]) -> Non
                 common = {"pool": "default_pool", "map_index": -1, "try_number": 1}
                 tasks.append({**run, **common, "task_id": task, "state": now, "end_date": ended})
     # A connection of its own: Airflow's sessions are one a thread, and close each other.
+    with Session(settings.engine) as session, session.begin():
+        for dag in (f"rebalance_{name}" for name in names):
+            if session.get(DagModel, dag) is None:
+                session.add(DagModel(dag_id=dag, bundle_name="dags-folder", is_paused=False))
     with settings.engine.begin() as connection:
         connection.execute(DagRun.__table__.insert(), runs)
         connection.execute(TaskInstance.__table__.insert(), tasks)

@@ -14,7 +14,8 @@ from sqlalchemy.orm import Session
 
 from evenkeel.quality.data_docs import Page
 from evenkeel_ui.access import PAGED, REPAIR, ROLL_BACK
-from evenkeel_ui.airflow_runs.triage import MOVERS, RunRow, dry_run
+from evenkeel_ui.airflow_runs.newest import dry_run
+from evenkeel_ui.airflow_runs.triage import MOVERS, RunRow
 from evenkeel_ui.statuses import NEVER, TableRow
 
 #: (DAG, run) -> error line of a failed run.

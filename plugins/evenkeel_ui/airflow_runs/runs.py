@@ -100,6 +100,15 @@ def find(session: Session, user: BaseUser, found: Table, name: str) -> AirflowRu
         return None
     dag, run_id = known[0]
     require(user, "GET", dag)
+    return _read(session, dag, run_id, find_folder(store, dag, run_id))
+
+
+def read_again(session: Session, run: AirflowRun) -> AirflowRun:
+    """Return the run as it is now, from Airflow's database alone."""
+    return _read(session, run.dag, run.run, run.folder)
+
+
+def _read(session: Session, dag: str, run_id: str, folder: str) -> AirflowRun:
     run = session.scalars(select(DagRun).where(DagRun.dag_id == dag, DagRun.run_id == run_id)).one()
     states: dict[str, str | None] = {}
     asked = None
@@ -117,7 +126,7 @@ def find(session: Session, user: BaseUser, found: Table, name: str) -> AirflowRu
     return AirflowRun(
         dag=dag,
         run=run_id,
-        folder=find_folder(store, dag, run_id),
+        folder=folder,
         state=str(run.state),
         started=run.start_date,
         ended=run.end_date,

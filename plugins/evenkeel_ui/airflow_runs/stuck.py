@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from threading import Lock
@@ -33,7 +33,8 @@ _LOCKS: dict[str, Lock] = {}
 def one_press(session: Session, table: str) -> Iterator[None]:
     """Let no other press start or clear a run of the table until this one is committed.
 
-    Read what decides inside: what was read before may be older than the press before.
+    Ask Airflow's database inside: what was read before may be older than the press before. Read no
+    file inside: Airflow's DAG processor waits for the row, and a store may be slow.
     """
     with _LOCKS.setdefault(table, Lock()):
         row = select(DagModel.dag_id).where(DagModel.dag_id == f"{REBALANCE}{table}")
@@ -43,18 +44,54 @@ def one_press(session: Session, table: str) -> Iterator[None]:
         session.commit()
 
 
+@dataclass(frozen=True)
+class OpenMove:
+    """A migration that has not ended, by the table's files, as a press needs to know it.
+
+    Parameters
+    ----------
+    dag : of the run that left the table half moved; None: none did, or nobody knows
+    why : why no other run may start, one sentence each
+    under_way : runs that went on before the files were read, one sentence each: their ends may have
+        changed the files since
+    """
+
+    table: str
+    dag: str | None = None
+    why: tuple[str, ...] = ()
+    under_way: tuple[str, ...] = ()
+
+
+def open_move(session: Session, user: BaseUser, found: Table) -> OpenMove:
+    """Read from the table's files whether a run has left it half moved."""
+    registry, table = found.registry, found.spec.table
+    under_way = _under_way(session, user, table)
+    try:
+        half = half_moved(registry, run_names(registry))
+    except EvenkeelError as error:
+        why = f"Nobody knows whether the table is half moved: {error}."
+        return OpenMove(table, None, (why,), under_way)
+    if half is None:
+        return OpenMove(table, under_way=under_way)
+    known = runs.visible(session, user, found, [half.run])
+    which = f"run {known[0]}" if known else "a run that you may not read"
+    why = f"The table is half moved by {which}. Let that run go on, or undo it, first."
+    return OpenMove(table, dag_of(half.run), (why,), under_way)
+
+
 def blocked(
-    session: Session, user: BaseUser, found: Table, dag: str, *, recovers: bool = False
+    session: Session, user: BaseUser, dag: str, move: OpenMove, *, recovers: bool = False
 ) -> list[str]:
     """Return why a run of the DAG cannot start or go on now, one sentence each; empty if it can.
+
+    It asks Airflow's database alone.
 
     Parameters
     ----------
     recovers : a repair, or the run that left the table half moved: a half-moved table does not
         block these
     """
-    why = [] if recovers else _half_moved(session, user, found)
-    table = found.spec.table
+    why = [] if recovers else [*move.why]
     seen = session.scalar(select(DagModel).where(DagModel.dag_id == dag))
     if seen is None or seen.is_stale:
         why.append(
@@ -64,34 +101,35 @@ def blocked(
     elif recovers and seen.is_paused:
         # A run that waits in its queue would also block all other ways out.
         why.append(f"The DAG {dag} is paused, so nothing would start. Turn it on in Airflow first.")
-    movers = [f"{kind}{table}" for kind in MOVERS]
-    # A task group in a DAG of the team's own moves state, too.
-    with suppress(EvenkeelError):
-        if (half := half_moved(found.registry, run_names(found.registry))) is not None:
-            movers.append(dag_of(half.run))
-    query = select(DagRun).where(DagRun.dag_id.in_(movers), DagRun.state.not_in(ENDED))
-    for run in session.scalars(query):
-        readable = may(user, "GET", run.dag_id)
-        name = folder_name(run.dag_id, run.run_id)
-        which = f"Run {name}" if readable else "A run that you may not read"
-        why.append(f"{which} is under way. Wait for its end, or stop it.")
+    why += dict.fromkeys([*move.under_way, *_under_way(session, user, move.table, move.dag)])
     if not scheduler_alive(session):
         why.append("Airflow's scheduler does not run, so nothing would start. Start it first.")
     return why
 
 
-def _half_moved(session: Session, user: BaseUser, found: Table) -> list[str]:
-    """Return why the half-moved table blocks a run, also if its files cannot say whether it is."""
-    registry = found.registry
-    try:
-        half = half_moved(registry, run_names(registry))
-    except EvenkeelError as error:
-        return [f"Nobody knows whether the table is half moved: {error}."]
-    if half is None:
-        return []
-    known = runs.visible(session, user, found, [half.run])
-    which = f"run {known[0]}" if known else "a run that you may not read"
-    return [f"The table is half moved by {which}. Let that run go on, or undo it, first."]
+def why_no_start(session: Session, user: BaseUser, found: Table, dag: str) -> list[str]:
+    """Return why no run of the DAG can start, for a page that starts none yet."""
+    return blocked(session, user, dag, open_move(session, user, found))
+
+
+def _under_way(
+    session: Session, user: BaseUser, table: str, other: str | None = None
+) -> tuple[str, ...]:
+    """Return a sentence for each active run that moves state of the table.
+
+    Parameters
+    ----------
+    other : a DAG of the team's own whose task group moves state, too
+    """
+    movers = [*(f"{kind}{table}" for kind in MOVERS), other]
+    query = select(DagRun).where(DagRun.dag_id.in_(movers), DagRun.state.not_in(ENDED))
+    why = []
+    for run in session.scalars(query):
+        readable = may(user, "GET", run.dag_id)
+        name = folder_name(run.dag_id, run.run_id)
+        which = f"Run {name}" if readable else "A run that you may not read"
+        why.append(f"{which} is under way. Wait for its end, or stop it.")
+    return tuple(why)
 
 
 @dataclass(frozen=True)
@@ -143,7 +181,8 @@ def stuck_table(
             return None
         visible = may(user, "GET", dag)
         allowed = visible and may(user, "PUT", dag, DagAccessEntity.TASK_INSTANCE)
-        why = why_unrecoverable(session, user, found, dag, half) if allowed else []
+        move = OpenMove(table, dag_of(half.run))
+        why = why_unrecoverable(session, user, dag, half, move) if allowed else []
         return Stuck(table, half, dag, run, visible, allowed, repair, end, tuple(why))
     own = select(DagRun.run_id).where(DagRun.dag_id == dag_of(half.run))
     for run in session.scalars(own.where(DagRun.state.not_in(ENDED))):
@@ -154,10 +193,10 @@ def stuck_table(
 
 
 def why_unrecoverable(
-    session: Session, user: BaseUser, found: Table, dag: str, half: HalfMoved
+    session: Session, user: BaseUser, dag: str, half: HalfMoved, move: OpenMove
 ) -> list[str]:
     """Return why the half-moved run of the DAG can neither go on nor be undone now."""
-    why = blocked(session, user, found, dag, recovers=True)
+    why = blocked(session, user, dag, move, recovers=True)
     if half.damaged is not None:
         why.append(f"Nobody knows whether it was rolled back: {half.damaged}.")
     return why

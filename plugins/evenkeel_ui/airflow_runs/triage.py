@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from urllib.parse import quote, urlsplit
@@ -11,7 +11,7 @@ from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
 from airflow.configuration import conf
 from airflow.models.dagrun import DagRun
 from airflow.models.taskinstance import TaskInstance
-from sqlalchemy import ColumnElement, String, and_, case, cast, exists, func, or_, select
+from sqlalchemy import case, or_, select
 from sqlalchemy.orm import Session
 
 from evenkeel.registry.run_folder import folder_name, safe_name
@@ -25,6 +25,7 @@ from evenkeel_ui.access import (
     WATCH,
     readable_dags,
 )
+from evenkeel_ui.airflow_runs.newest import newest_successes, published_since, ranked_runs
 from evenkeel_ui.airflow_runs.runs import ENDED, ORDER, AirflowRun
 from evenkeel_ui.airflow_runs.windows import failed_windows
 from evenkeel_ui.airflow_versions import WAITING
@@ -37,9 +38,6 @@ RUNS_LISTED = 5
 #: Newest failed runs of each DAG that are always asked for: the error of one that is not the newest
 #: may still hold.
 FAILED_LISTED = 3
-#: Newest successful runs of each DAG to look at, if a table has a failed run. More than one: dry
-#: runs among them do not count.
-LATER = 20
 #: State of roll_back -> what it adds to the result of a run that failed.
 _UNDO = {"success": ", then roll_back ran", "failed": ", and rolling back failed"}
 
@@ -163,27 +161,30 @@ def airflow_home() -> str:
 
 
 def recent(
-    session: Session, user: BaseUser, tables: Iterable[str], count: int = RUNS_LISTED
+    session: Session,
+    user: BaseUser,
+    tables: Iterable[str],
+    count: int = RUNS_LISTED,
+    known: Set[str] = frozenset(),
 ) -> list[RunRow]:
     """Return the newest `count` runs of each DAG that the user may read, and all active ones.
 
-    However many came later, the newest `FAILED_LISTED` failed runs of each DAG are among them, and
-    the newest of the others that was no dry run.
+    However many came later, the newest `FAILED_LISTED` failed runs of each DAG are among them. So
+    is the newest of the others that was no dry run, if `LATER` runs go back to it.
     Runs of the team's own DAGs are among them if a window of one of the tables failed there.
     Failed runs come first, then waiting ones, active ones and others; the newest first in each.
+
+    Parameters
+    ----------
+    known : DAGs that the user may read, as is known already
     """
     tables = [*tables]
     dags = {f"{kind}{table}": table for table in tables for kind in KINDS}
     windows = failed_windows(session, tables)
-    readable = readable_dags(user, [*dags, *{dag for dag, _, _ in windows}])
+    unknown = {*dags, *(dag for dag, _, _ in windows)} - known
+    readable = known | readable_dags(user, [*unknown])
     dags = {dag: table for dag, table in dags.items() if dag in readable}
-    place = func.row_number().over(partition_by=DagRun.dag_id, order_by=DagRun.id.desc())
-    kind = case(
-        (DagRun.state == "failed", 1), (and_(DagRun.state == "success", dry_run()), 2), else_=0
-    )
-    among = func.row_number().over(partition_by=(DagRun.dag_id, kind), order_by=DagRun.id.desc())
-    columns = DagRun.id, place.label("place"), kind.label("kind"), among.label("among")
-    ranked = select(*columns).where(DagRun.dag_id.in_(dags)).subquery()
+    ranked = ranked_runs(dags)
     least = case((ranked.c.kind == 1, FAILED_LISTED), (ranked.c.kind == 2, 0), else_=1)
     newest = or_(ranked.c.place <= count, ranked.c.among <= least, DagRun.state.not_in(ENDED))
     query = select(DagRun).join(ranked, ranked.c.id == DagRun.id).where(newest)
@@ -217,15 +218,6 @@ def recent(
     return sorted(rows, key=lambda r: (r.state != "failed", not r.waits, not r.goes_on))
 
 
-def dry_run() -> ColumnElement[bool]:
-    """Return whether a run was asked to move nothing, as a condition of a query.
-
-    Databases write true in two ways.
-    """
-    asked = cast(DagRun.conf["dry_run"].as_string(), String(8))
-    return func.coalesce(asked, "").in_(("true", "1"))
-
-
 def _window(session: Session, window: tuple[str, str, str], table: str) -> RunRow:
     """Return the row of a failed window in a DAG of the team, without other tasks of the run."""
     dag, run, task = window
@@ -256,42 +248,28 @@ def pressing(session: Session, rows: list[RunRow]) -> list[RunRow]:
         if best is None or row.number > best.number:
             newest[row.table, row.dag] = row
     failed = [r for r in newest.values() if r.state == "failed"]
-    moved = _newest_moves(session, [r.table for r in failed if r.dag.startswith(MOVERS)])
-    history = {
-        (r.dag, r.run)
-        for r in failed
-        if r.dag.startswith(MOVERS) and moved.get(r.table, NEVER) > (r.ended or NEVER)
-    }
+    history = _history(session, [r for r in failed if r.dag.startswith(MOVERS)])
     now = {(r.dag, r.run) for r in failed} - history
     return [r for r in rows if r.goes_on or (r.dag, r.run) in now]
 
 
-def _newest_moves(session: Session, tables: list[str]) -> dict[str, datetime]:
-    """Return table -> start of the newest run that moves state and that has succeeded.
+def _history(session: Session, failed: list[RunRow]) -> set[tuple[str, str]]:
+    """Return (DAG, run) of those of the failed runs after which a run of the table has moved state.
 
-    Dry runs move nothing. The watch runs every few minutes, so it counts only if it published.
+    Dry runs move nothing. The watch runs every few minutes, so it counts only if it published, and
+    is asked last.
     """
-    dags = {f"{kind}{table}": table for table in tables for kind in MOVERS}
-    published = exists().where(
-        TaskInstance.dag_id == DagRun.dag_id,
-        TaskInstance.run_id == DagRun.run_id,
-        TaskInstance.task_id == "publish",
-        TaskInstance.state == "success",
-    )
-    place = func.row_number().over(partition_by=DagRun.dag_id, order_by=DagRun.id.desc())
-    ranked = (
-        select(DagRun.id, place.label("place"))
-        .where(DagRun.dag_id.in_(dags), DagRun.state == "success")
-        .where(or_(DagRun.dag_id.not_in([d for d in dags if d.startswith(WATCH)]), published))
-        .subquery()
-    )
-    query = (
-        select(DagRun.dag_id, DagRun.start_date, DagRun.conf)
-        .join(ranked, ranked.c.id == DagRun.id)
-        .where(ranked.c.place <= LATER)
-    )
-    found: dict[str, datetime] = {}
-    for dag, started, asked in session.execute(query) if dags else ():
-        if started is not None and not (asked or {}).get("dry_run"):
-            found[dags[dag]] = max(started, found.get(dags[dag], NEVER))
+    found: set[tuple[str, str]] = set()
+    for kinds in ([k for k in MOVERS if k != WATCH], [WATCH]):
+        left = [r for r in failed if (r.dag, r.run) not in found]
+        dags = {f"{kind}{row.table}": row.table for row in left for kind in kinds}
+        if not dags:
+            break
+        moved: dict[str, datetime] = {}
+        ends = [row.ended or NEVER for row in left]
+        moves = published_since(dags, min(ends)) if kinds == [WATCH] else newest_successes(dags)
+        for dag, started, asked in session.execute(moves):
+            if started is not None and not (asked or {}).get("dry_run"):
+                moved[dags[dag]] = max(started, moved.get(dags[dag], NEVER))
+        found |= {(r.dag, r.run) for r in left if moved.get(r.table, NEVER) > (r.ended or NEVER)}
     return found

@@ -14,12 +14,12 @@ from airflow.models.taskinstance import TaskInstance
 from sqlalchemy import exists, or_, select
 from sqlalchemy.orm import Session, aliased
 
-from evenkeel.spec.loading import load_spec
+from evenkeel.spec.catalog import load_unchanged
 from evenkeel_ui.access import APPLY
 from partitioning.errors import EvenkeelError
 
 OPERATOR = "ApplyWindow"
-#: Failed windows that one page looks at. Each costs a read of its spec.
+#: Failed windows that one page shows.
 MAX_FAILURES = 100
 
 
@@ -28,7 +28,8 @@ def failed_windows(session: Session, tables: Iterable[str]) -> dict[tuple[str, s
 
     Airflow has an index on the state of tasks, so this costs little however many tasks there are.
     """
-    known = {*tables}
+    if not (known := {*tables}):
+        return {}
     later = aliased(TaskInstance)
     followed = exists().where(
         later.dag_id == TaskInstance.dag_id,
@@ -52,13 +53,17 @@ def failed_windows(session: Session, tables: Iterable[str]) -> dict[tuple[str, s
         .where(TaskInstance.state == "failed", TaskInstance.operator == OPERATOR, ~followed)
         .where(TaskInstance.dag_id.not_in([f"{APPLY}{table}" for table in known]))
         .order_by(TaskInstance.end_date.desc())
-        .limit(MAX_FAILURES)
+        .execution_options(yield_per=MAX_FAILURES)
     )
-    found = {}
-    for dag, run, task, fields in session.execute(query):
-        table = _table_of(fields or {})
-        if table in known:
-            found[dag, run, task] = table
+    found: dict[tuple[str, str, str], str] = {}
+    # Failures of other tables may be newer than those of these tables.
+    with session.execute(query) as failures:
+        for dag, run, task, fields in failures:
+            table = _table_of(fields or {})
+            if table in known:
+                found[dag, run, task] = table
+            if len(found) == MAX_FAILURES:
+                break
     return found
 
 
@@ -67,9 +72,9 @@ def _table_of(fields: dict[str, object]) -> str | None:
     arguments = fields.get("application_args")
     if not isinstance(arguments, list) or "--spec" not in arguments[:-1]:
         return None
-    spec = str(arguments[arguments.index("--spec") + 1])
+    spec = Path(str(arguments[arguments.index("--spec") + 1]))
     try:
-        return load_spec(spec).table
-    except (EvenkeelError, OSError):
+        return load_unchanged(spec).table
+    except (EvenkeelError, OSError, ValueError):
         # The file may be on the worker alone.
-        return Path(spec).stem
+        return spec.stem

@@ -68,12 +68,13 @@ def rebalance(
         return _rebalance(request, found, user, session, given, problems)
     asked = _changed_params(params)
     preview = _next_preview(found, params, [])
-    with stuck.one_press(session, found.spec.table):
-        stale = _cannot(session, user, found, REBALANCE) or mismatch(
+    dag, move = f"{REBALANCE}{found.spec.table}", stuck.open_move(session, user, found)
+    with stuck.one_press(session, move.table):
+        stale = _cannot(session, user, dag, move) or mismatch(
             _sent(request), asked, preview and preview["identity"], params.dry_run
         )
         if not stale:
-            return _started(session, request, user, f"{REBALANCE}{found.spec.table}", asked)
+            return _started(session, request, user, dag, asked)
     return _rebalance(request, found, user, session, given, stale=stale)
 
 
@@ -109,15 +110,16 @@ def roll_back(
         return _roll_back(request, found, user, session, given, wrong)
     asked = {"epoch": epoch.number, "dry_run": values["dry_run"]}
     seen = {"epoch": epoch.number}  # The switches are on the posted form, not in its preview.
-    with stuck.one_press(session, found.spec.table):
-        stale = _cannot(session, user, found, ROLL_BACK) or mismatch(
+    dag, move = f"{ROLL_BACK}{found.spec.table}", stuck.open_move(session, user, found)
+    with stuck.one_press(session, move.table):
+        stale = _cannot(session, user, dag, move) or mismatch(
             _sent(request), seen, preview and preview["identity"], values["dry_run"]
         )
         if not stale:
             if values["pause"] and not values["dry_run"]:
                 undoing = undoers.undoers(session, user, found.spec, preview)
                 undoers.pause_offered(session, user, undoing)
-            return _started(session, request, user, f"{ROLL_BACK}{found.spec.table}", asked)
+            return _started(session, request, user, dag, asked)
     return _roll_back(request, found, user, session, given, stale=stale)
 
 
@@ -151,7 +153,7 @@ def _rebalance(
         source=runs.source(session, user, found, preview and preview["learned"]),
         params=params,
         allowed=may(user, "POST", dag, DagAccessEntity.RUN),
-        blocked=stuck.blocked(session, user, found, dag),
+        blocked=stuck.why_no_start(session, user, found, dag),
         paused=runs.paused(session, dag),
         csrf=form_token(user),
         today=datetime.now(UTC).date().isoformat(),
@@ -186,8 +188,8 @@ def _back_preview(found: Table, target: Epoch, missing: list[str]) -> dict[str, 
         return None
 
 
-def _cannot(session: Session, user: User, found: Table, kind: str) -> str | None:
-    why = stuck.blocked(session, user, found, f"{kind}{found.spec.table}")
+def _cannot(session: Session, user: User, dag: str, move: stuck.OpenMove) -> str | None:
+    why = stuck.blocked(session, user, dag, move)
     return f"Nothing was started: {' '.join(why)}" if why else None
 
 
@@ -246,7 +248,7 @@ def _roll_back(
         wrong=wrong,
         given=given,
         allowed=may(user, "POST", dag, DagAccessEntity.RUN),
-        blocked=stuck.blocked(session, user, found, dag),
+        blocked=stuck.why_no_start(session, user, found, dag),
         paused=runs.paused(session, dag),
         csrf=form_token(user),
     )

@@ -100,7 +100,7 @@ def overview(
     found = tables_with_dags()
     dags = readable_dags(user, [f"{REBALANCE}{s.table}" for s in found.specs.values()])
     specs = [s for s in found.specs.values() if f"{REBALANCE}{s.table}" in dags]
-    recent = triage.recent(session, user, [s.table for s in specs], 1)
+    recent = triage.recent(session, user, [s.table for s in specs], 1, dags)
     pressing = triage.pressing(session, recent)
     rows = STATUSES.rows(specs, urgent={run.table for run in pressing})
     halves = [h for r in rows if (h := stuck.stuck_table(session, user, Table(r.spec), r.half))]

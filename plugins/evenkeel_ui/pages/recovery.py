@@ -67,36 +67,14 @@ def recover(
     check_known(names, {"csrf", "decision"})
     if decision not in DECISIONS:
         raise HTTPException(422, f"decision: allowed are {', '.join(DECISIONS)}.")
-    with stuck.one_press(session, found.spec.table):
-        if (known := runs.find(session, user, found, run)) is None:
-            why = "Airflow does not know this run, so nothing of it can be started."
-            raise HTTPException(409, why)
-        _decide(session, user, found, known, decision)
-    return RedirectResponse(request.url.path.removesuffix("/recover"), 303)
-
-
-def _decide(
-    session: Session, user: BaseUser, found: Table, known: runs.AirflowRun, decision: str
-) -> None:
+    if known is None:
+        why = "Airflow does not know this run, so nothing of it can be started."
+        raise HTTPException(409, why)
     if decision == "stop":
-        if not known.goes_on:
-            raise HTTPException(409, "This run has ended already: there is nothing to stop.")
-        _stop(session, user, known)
-        # It stays stopped, whatever becomes of the note.
-        session.commit()
-        if known.tasks.get("migrate") is None:
-            _refuse(found, known, user)
+        _stop(session, user, found, known)
     else:
-        half = find_half_moved(found.registry, found.registry.run(known.folder))
-        if known.goes_on:
-            raise HTTPException(409, "This run goes on. Stop it first, or wait for its end.")
-        if half is None:
-            raise HTTPException(409, "This run has left nothing half moved.")
-        if decision == "go_on" and half.undoing:
-            raise HTTPException(409, "Rolling back has begun: it must end first. Press Undo.")
-        if why := stuck.why_unrecoverable(session, user, found, known.dag, half):
-            raise HTTPException(409, f"Nothing was started: {' '.join(why)}")
-        _again(session, user, known, decision)
+        _again(session, user, found, known, decision)
+    return RedirectResponse(request.url.path.removesuffix("/recover"), 303)
 
 
 @router.post("/repair")
@@ -115,19 +93,27 @@ def repair(
     if dry_run not in SAID:
         raise HTTPException(422, f"dry_run: allowed are {', '.join(filter(None, SAID))}.")
     # A half-moved table is what a repair is for.
+    move, dag = stuck.open_move(session, user, found), f"{REPAIR}{table}"
     with stuck.one_press(session, table):
-        if why := stuck.blocked(session, user, found, f"{REPAIR}{table}", recovers=True):
+        if why := stuck.blocked(session, user, dag, move, recovers=True):
             raise HTTPException(409, f"Nothing was started: {' '.join(why)}")
         asked = {"dry_run": True} if SAID[dry_run] else {}
-        runs.start(session, request, user, f"{REPAIR}{table}", asked)
+        runs.start(session, request, user, dag, asked)
     return RedirectResponse(f"{request.url.path.removesuffix('/repair')}#runs", 303)
 
 
-def _stop(session: Session, user: BaseUser, run: runs.AirflowRun) -> None:
+def _stop(session: Session, user: BaseUser, found: Table, run: runs.AirflowRun) -> None:
     """Mark the run as failed: its tasks end, and none starts any more."""
-    body = DAGRunPatchBody.model_validate({"state": "failed"})
-    patch_dag_run(run.dag, run.run, body, session, runs.dag_bag(), user, ["state"])
-    runs.log(session, user, "patch_dag_run", run.dag, run.run, {"state": "failed"})
+    with stuck.one_press(session, found.spec.table):
+        run = runs.read_again(session, run)
+        if not run.goes_on:
+            raise HTTPException(409, "This run has ended already: there is nothing to stop.")
+        body = DAGRunPatchBody.model_validate({"state": "failed"})
+        patch_dag_run(run.dag, run.run, body, session, runs.dag_bag(), user, ["state"])
+        runs.log(session, user, "patch_dag_run", run.dag, run.run, {"state": "failed"})
+    # It stays stopped, whatever becomes of the note.
+    if run.tasks.get("migrate") is None:
+        _refuse(found, run, user)
 
 
 def _refuse(found: Table, run: runs.AirflowRun, user: BaseUser) -> None:
@@ -138,7 +124,26 @@ def _refuse(found: Table, run: runs.AirflowRun, user: BaseUser) -> None:
         log.warning("the plan of the stopped run %s is not noted as refused: %s", run.run, error)
 
 
-def _again(session: Session, user: BaseUser, run: runs.AirflowRun, decision: str) -> None:
+def _again(
+    session: Session, user: BaseUser, found: Table, run: runs.AirflowRun, decision: str
+) -> None:
+    """Let a half-moved run go on, or undo it, unless something blocks that."""
+    if run.goes_on:
+        raise HTTPException(409, "This run goes on. Stop it first, or wait for its end.")
+    move = stuck.open_move(session, user, found)
+    half = find_half_moved(found.registry, found.registry.run(run.folder))
+    if half is None:
+        raise HTTPException(409, "This run has left nothing half moved.")
+    if decision == "go_on" and half.undoing:
+        raise HTTPException(409, "Rolling back has begun: it must end first. Press Undo.")
+    with stuck.one_press(session, move.table):
+        run = runs.read_again(session, run)
+        if why := stuck.why_unrecoverable(session, user, run.dag, half, move):
+            raise HTTPException(409, f"Nothing was started: {' '.join(why)}")
+        _clear(session, user, run, decision)
+
+
+def _clear(session: Session, user: BaseUser, run: runs.AirflowRun, decision: str) -> None:
     """Clear the tasks that go on, or those that undo; Airflow then runs them."""
     undo = decision == "undo"
     if undo and "failed" not in [run.tasks.get(task) for task in _BEFORE]:

@@ -17,6 +17,8 @@ OF_GIVEN = {
     r"expected a folder of user": "Two users share the folder of one Spark.",
     r"its spec has another \{field\}": "The spec was edited, or replaced by that of another "
     "table, while a stream ran.",
+    r"expected at most \{slots\} channels": "A slot is whole on one channel. More channels than "
+    "slots leave some without light keys.",
     # Gates and programs.
     r"the tables did not pass|\{failed\} of \{results\}": "Data or plan break a rule of the "
     "gate. [The gates](../../GATES.md) tell each rule with its cause.",

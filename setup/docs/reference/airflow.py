@@ -40,9 +40,10 @@ def dags() -> str:
     return page(
         "DAGs and their Params",
         "`load_tables` makes these DAGs for each table spec. `watch_TABLE` needs `watch` in the "
-        "spec. `apply_TABLE` is there for tables that Evenkeel makes, `adopt_TABLE` and "
-        "`release_TABLE` for tables of your own. `undo_window` is there for Delta tables that "
-        "Evenkeel makes. Iceberg tables have no Params that limit commits and rates.",
+        "spec. `apply_TABLE` is there for tables that Evenkeel makes, if `input.time` is set. "
+        "`adopt_TABLE` and `release_TABLE` are there for tables of your own, `undo_window` for "
+        "Delta tables that Evenkeel makes. Iceberg tables have no Params that limit commits and "
+        "rates.",
         'A Param that is empty takes the value of the spec. "Default" says which one, in a spec '
         "without an entry for it.",
         "A run whose conf has a name that is no Param fails at its first job, before anything is "

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from evenkeel.registry.epochs import TableVersion
+from evenkeel.runs.planning import function_of_epoch_0
 from evenkeel.spec.loading import check_slot_multiple
 from evenkeel.spec.parts import CHANNEL, SLOT
 from evenkeel.spec.table_spec import TableSpec
@@ -41,7 +42,6 @@ from evenkeel_spark.tables.table_properties import (
 from partitioning.errors import FenceError, InputError
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.sql import channel_sql, quoted, slot_sql
-from partitioning.strategies.hashing import first_function
 
 #: How often a rewrite is tried while others write.
 REWRITE_ATTEMPTS = 3
@@ -117,7 +117,7 @@ def function_to_adopt_by(spark: SparkSession, table: Table) -> PartitioningFunct
     spec = table.spec
     key = typed_key(read_events(spark, spec), spec)
     if not table.registry.numbers():
-        return first_function(key, spec.slots, spec.channel_list())
+        return function_of_epoch_0(spec, key)
     epoch = table.epoch()
     found, asked = epoch.function, f"spec of {spec.table}"
     check_slot_multiple(

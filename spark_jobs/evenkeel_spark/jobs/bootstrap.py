@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 
 from evenkeel.registry.epochs import TableVersion
 from evenkeel.registry.files.records import BootstrapRecord
+from evenkeel.runs.planning import function_of_epoch_0
 from evenkeel.table import Table
 from evenkeel_spark.events.aggregate import of_table
 from evenkeel_spark.events.read_errors import reading
@@ -49,7 +50,6 @@ from evenkeel_spark.windows.first_state import (
 )
 from evenkeel_spark.windows.iceberg.making import bootstrap_iceberg
 from partitioning.errors import EvenkeelError, FenceError, InputError
-from partitioning.strategies.hashing import first_function
 
 #: Delta's errors, beside its conflicts, for the second of two bootstraps at once.
 _SECOND = ("ALREADY_EXISTS", "NON_EMPTY_LOCATION")
@@ -109,7 +109,7 @@ def _bootstrap(spark: SparkSession, table: Table, end: date | None) -> bool:
         check_tables(spark, spec)
         return False
     events = read_events(spark, spec)
-    function = first_function(typed_key(events, spec), spec.slots, spec.channel_list())
+    function = function_of_epoch_0(spec, typed_key(events, spec))
     made = made_from(spec, function, end)
     spent = day_number(end) if end else None
     missing = [name for name in spec.state if not _there(spark, table, name)]

@@ -1,13 +1,14 @@
-"""The aim of a plan: what somebody chose counts, and the default gives way to chance."""
+"""The aim of a plan: what somebody chose counts, and the default gives way to chance. Epoch 0."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from evenkeel.runs.planning import aim_of
+from evenkeel.runs.planning import aim_of, function_of_epoch_0
 from evenkeel.spec.run_params import Params
 from evenkeel.spec.table_spec import TableSpec
+from partitioning.errors import InputError
 from partitioning.function.channels import numbered_channels
 from partitioning.strategies.hashing import uniform
 from partitioning.streams.zipf_stream import KEY, zipf_profile
@@ -63,3 +64,11 @@ def test_an_aim_alone_may_be_over_the_trigger_of_the_defaults() -> None:
     assert TableSpec.model_fields["trigger"].default < 1.5
     profile = zipf_profile(100, 1.0, slots=16)
     assert aim_found({"max_imbalance": 1.5}, profile) == 1.5
+
+
+def test_no_epoch_0_has_fewer_slots_than_channels() -> None:
+    few = TableSpec.model_validate({**SPEC, "channels": 5, "slots": 4})
+    with pytest.raises(InputError, match=r"the channels, 5 \(got 4\)"):
+        function_of_epoch_0(few, KEY)
+    made = function_of_epoch_0(few.model_copy(update={"channels": 4}), KEY)
+    assert (made.epoch, len(made.channels), len(made.slots)) == (0, 4, 4)

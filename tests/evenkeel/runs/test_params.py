@@ -213,6 +213,12 @@ def test_channels_asked_for_stay_until_the_spec_is_edited(shop: Shop) -> None:
     assert len(shop.publish("more", channels=6).function.channels) == 6
     assert channels() == ["0", "1", "2", "3", "4", "5"]
     assert channels(channels=2) == ["0", "1"]
+    assert len(channels(channels=64)) == 64
+    with pytest.raises(InputError, match="at most 64 channels, one for each slot, got 65"):
+        channels(channels=65)
+    with pytest.raises(InputError, match="capacities: expected at most 64 channels"):
+        channels(capacities=[1] * 65)
+    assert len(channels(capacities=[*[1] * 64, 0])) == 65
     shop.respec(channels=3)
     assert channels() == ["0", "1", "2"]
 

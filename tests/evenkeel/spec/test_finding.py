@@ -117,7 +117,7 @@ def test_a_fault_about_one_file_takes_no_other_table_away(
             raise TypeError("nobody foresaw it")
         return load_spec(file)
 
-    monkeypatch.setattr(catalog, "_unchanged", fails)
+    monkeypatch.setattr(catalog, "load_unchanged", fails)
     found = load_catalog(tmp_path)
     (problem,) = found.problems
     assert len(found.specs) == 1 and "two_mistakes.yaml: TypeError: nobody" in str(problem)

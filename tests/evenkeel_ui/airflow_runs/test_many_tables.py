@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from html import unescape
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,6 +18,7 @@ import pytest
 from evenkeel.table import open_table
 from tests.support.airflow_env import airflow_db  # noqa: F401  a fixture
 from tests.support.many_tables import record_runs, write_tables
+from tests.support.pages.failed_runs import ended
 from tests.support.pages.overview import lines
 from tests.support.plugin_site import Site, forget_runs, made_site  # noqa: F401  a fixture
 
@@ -76,6 +77,65 @@ def test_each_has_its_line_and_none_its_query(
     assert 5 < len(few) < 40
     assert len(many) == len(few), [s for s in many if s not in few]
     forget_runs()
+
+
+def work(steps: int = 100) -> int:
+    """Return the work of the database for the runs of `words`, in steps of its virtual machine."""
+    from airflow import settings
+    from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+    from airflow.utils.session import create_session
+    from sqlalchemy import event
+
+    from evenkeel_ui.airflow_runs.triage import pressing, recent
+
+    user, used, counted = SimpleAuthManagerUser(username="ada", role="admin"), set(), [0]
+
+    def count() -> int:
+        counted[0] += steps
+        return 0
+
+    def heard(connection, cursor, *_):  # type: ignore[no-untyped-def]
+        used.add(cursor.connection)
+        cursor.connection.set_progress_handler(count, steps)
+
+    event.listen(settings.engine, "before_cursor_execute", heard)
+    try:
+        with create_session() as session:
+            rows = recent(session, user, ["words"], 1)
+            failed = [r.dag for r in pressing(session, rows) if r.state == "failed"]
+    finally:
+        event.remove(settings.engine, "before_cursor_execute", heard)
+        for connection in used:
+            connection.set_progress_handler(None, steps)
+    # A repair has succeeded since.
+    assert failed == [] and {r.state for r in rows} == {"failed", "success"}
+    return counted[0]
+
+
+def test_old_runs_that_succeeded_cost_no_work(site: Site, alone: None) -> None:
+    from airflow import settings
+    from airflow.models.dagrun import DagRun
+
+    def old(dag: str, count: int, day: datetime) -> None:
+        begins = [day + timedelta(minutes=5 * n) for n in range(count)]
+        runs = [
+            {"dag_id": dag, "run_id": f"scheduled__{at.isoformat()}", "state": "success"}
+            | {"run_type": "scheduled", "run_after": at, "start_date": at, "end_date": at}
+            for at in begins
+        ]
+        with settings.engine.begin() as connection:
+            connection.execute(DagRun.__table__.insert(), runs)
+
+    def told() -> int:
+        record_runs(["words"], 2, {"words": "failed"})
+        ended("repair_words", "success", 0.01)
+        return work()
+
+    few = told()
+    forget_runs()
+    for dag in ("rebalance_words", "watch_words"):
+        old(dag, 2000, datetime(2025, 1, 1, tzinfo=UTC))
+    assert told() < 3 * few
 
 
 class Slow:

@@ -177,6 +177,35 @@ def test_another_part_of_a_mapped_task_hides_no_window(site: Site, team: None, s
     end_runs()
 
 
+def test_newer_failures_of_other_tables_hide_no_window(site: Site, team: None) -> None:
+    from airflow.models.renderedtifields import RenderedTaskInstanceFields as Rendered
+    from airflow.models.taskinstance import TaskInstance
+    from airflow.utils.session import create_session
+
+    from evenkeel_ui.airflow_runs.windows import MAX_FAILURES, failed_windows
+
+    now = datetime.now(UTC)
+    old, part = (
+        {"map_index": 0, "end_date": now - timedelta(1)},
+        {"map_index": 1, "state": "success"},
+    )
+    run = in_parts(site, ERROR, old, {**part, "state": "success"})
+    key = {"dag_id": TEAMS[0], "run_id": run, "task_id": "fold"}
+    fields = {"application_args": ["--spec", "/nowhere/other.yaml", "--start", "2013-02-01"]}
+    parts = range(2, MAX_FAILURES + 3)
+    with create_session() as session:
+        ours = (TaskInstance.run_id == run) & (TaskInstance.map_index == 0)
+        (row,) = session.execute(TaskInstance.__table__.select().where(ours)).mappings()
+        newer = [{**row, "id": uuid4(), "map_index": n, "end_date": now} for n in parts]
+        session.execute(TaskInstance.__table__.insert(), newer)
+        shown = [{**key, "map_index": n, "rendered_fields": fields} for n in parts]
+        session.execute(insert(Rendered), shown)
+    for table in ("words", "other"):
+        with create_session() as session:
+            assert failed_windows(session, [table]) == {(TEAMS[0], run, "fold"): table}
+    end_runs()
+
+
 @pytest.mark.parametrize("number", [0, 1])
 @pytest.mark.parametrize("failed", [UUID(int=1), UUID(int=2**128 - 1)], ids=["first", "last"])
 def test_of_a_mapped_task_the_part_that_failed_last_tells_the_error(

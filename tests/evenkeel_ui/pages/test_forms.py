@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from threading import Barrier, BrokenBarrierError
@@ -13,8 +13,11 @@ from typing import Any
 import pytest
 import yaml
 
+from evenkeel.registry.run_folder import folder_name
+from evenkeel.registry.store import Store
 from tests.support.airflow_env import airflow_db  # noqa: F401  a fixture
 from tests.support.pages.failed_runs import press
+from tests.support.pages.repairs import press as repair
 from tests.support.plugin_site import (  # noqa: F401  a fixture
     Site,
     dag_runs,
@@ -70,18 +73,18 @@ def test_a_preview_whose_search_the_clock_ends_can_be_started(
 
 
 def together(monkeypatch: pytest.MonkeyPatch, presses: list[Callable[[], Any]]) -> list[int]:
-    """Press all at once, each as soon as it has looked whether it may; return the statuses."""
+    """Press all at once, each once all have read the table's files; return the statuses."""
     from evenkeel_ui.airflow_runs import stuck
 
-    real, meet = stuck.blocked, Barrier(len(presses))
+    real, meet = stuck.open_move, Barrier(len(presses))
 
-    def looked(*given: Any, **more: Any) -> list[str]:
-        why = real(*given, **more)
+    def read(*given: Any) -> Any:
+        move = real(*given)
         with suppress(BrokenBarrierError):
             meet.wait(timeout=2)
-        return why
+        return move
 
-    monkeypatch.setattr(stuck, "blocked", looked)
+    monkeypatch.setattr(stuck, "open_move", read)
     with ThreadPoolExecutor() as pool:
         return sorted(answer.result().status_code for answer in [pool.submit(p) for p in presses])
 
@@ -103,6 +106,67 @@ def test_of_go_on_and_undo_at_once_one_counts(
 ) -> None:
     presses = [partial(press, site, "uma", broken, way) for way in ("go_on", "undo")]
     assert together(monkeypatch, presses) == [303, 409]
+
+
+class Presses:
+    """Calls of the store while a press holds the table's row, and searches for a half-moved run."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        from evenkeel_ui.airflow_runs import stuck
+
+        self.held, self.calls, self.searches = False, list[str](), 0
+        lock, search = stuck.one_press, stuck.half_moved
+
+        @contextmanager
+        def held(*given: Any) -> Iterator[None]:
+            with lock(*given):
+                self.held = True
+                try:
+                    yield
+                finally:
+                    self.held = False
+
+        def searched(*given: Any) -> Any:
+            self.searches += 1
+            return search(*given)
+
+        monkeypatch.setattr(stuck, "one_press", held)
+        monkeypatch.setattr(stuck, "half_moved", searched)
+        for name in ("exists", "names", "stamps", "read", "write", "create"):
+            monkeypatch.setattr(Store, name, self._heard(name, getattr(Store, name)))
+
+    def _heard(self, name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+        def heard(*given: Any) -> Any:
+            if self.held:
+                self.calls.append(f"{name} {given[1]}")
+            return real(*given)
+
+        return heard
+
+
+def test_no_press_reads_a_store_while_it_holds_the_tables_row(
+    site: Site, broken: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Airflow's DAG processor waits for that row, and a remote store may take seconds."""
+    client = site.client("uma")
+    seen = Presses(monkeypatch)
+
+    def pressed(answer: Any, searches: int = 1) -> None:
+        assert (answer.status_code, seen.calls, seen.searches) == (303, [], searches), answer.text
+        seen.searches = 0
+
+    pressed(press(site, "uma", broken, "go_on"))
+    pressed(press(site, "uma", broken, "stop"), 0)
+    pressed(press(site, "uma", broken, "undo"))
+    end_runs()
+    pressed(repair(site, "uma"))
+    site.registry.run(broken).remove("migration.json")
+    # Each of these shows its form first, which searches, too.
+    pressed(start(client, f"{HOME}/rebalance", {"force": "true"}), 2)
+    name = folder_name("rebalance_words", dag_runs("rebalance_words")[-1].run_id)
+    pressed(press(site, "uma", name, "stop"), 0)  # It notes the plan as refused.
+    pressed(start(client, f"{HOME}/rollback", {"epoch": "0"}, sure=True), 2)
+    end_runs()
 
 
 def test_a_table_in_iceberg_has_no_fields_for_commits_of_delta(site: Site) -> None:

@@ -132,6 +132,7 @@ def press(site: Site, user: str, run: str, decision: str) -> Any:
 
 def ended(dag: str, state: str, days_ago: float, **more: Any) -> str:
     """Add a run of the DAG that ended so long ago, with `conf` and `tasks`; return its id."""
+    from airflow.models.dag import DagModel
     from airflow.models.dagrun import DagRun
     from airflow.models.taskinstance import TaskInstance
     from airflow.utils.session import create_session
@@ -146,6 +147,8 @@ def ended(dag: str, state: str, days_ago: float, **more: Any) -> str:
         run.created_dag_version_id = known.created_dag_version_id
         run.state, run.start_date, run.end_date = state, end - timedelta(minutes=1), end
         session.add(run)
+        if session.get(DagModel, dag) is None:
+            session.add(DagModel(dag_id=dag, bundle_name="dags-folder"))
         session.flush()
         for name, task_state in tasks.items():
             task = known.task_instances[0]

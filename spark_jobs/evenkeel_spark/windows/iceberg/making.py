@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from evenkeel.registry.epochs import TableVersion
 from evenkeel.registry.state_view import slot_column
+from evenkeel.runs.planning import function_of_epoch_0
 from evenkeel.spec.parts import CHANNEL, SLOT
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel.table import Table
@@ -39,7 +40,6 @@ from evenkeel_spark.windows.first_state import (
 )
 from evenkeel_spark.windows.iceberg.merging import MERGES_WELL
 from partitioning.errors import DamagedError, InputError
-from partitioning.strategies.hashing import first_function
 
 #: A table of format 3 has deletion vectors, so that a move writes no row that stays.
 FIRST = {"format-version": "3", "write.update.mode": "merge-on-read", **MERGES_WELL}
@@ -54,7 +54,7 @@ def bootstrap_iceberg(spark: SparkSession, table: Table, end: date | None) -> bo
         adopted_tables(spark, spec)
         return False
     events = read_events(spark, spec)
-    function = first_function(typed_key(events, spec), spec.slots, spec.channel_list())
+    function = function_of_epoch_0(spec, typed_key(events, spec))
     for column in function.key:
         if column.type in _NOT_KEPT:
             raise InputError(
