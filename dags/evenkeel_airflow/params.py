@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from airflow.sdk import Param
 
-from evenkeel.spec.run_params import Params
 from evenkeel.spec.fields_together import DELTA_ONLY
+from evenkeel.spec.run_params import Params
 from evenkeel.spec.table_spec import TableSpec
 
 #: Headings of Airflow's form.

@@ -87,8 +87,8 @@ OF_STATE = {
     "files to rewrite are larger than predicted.",
     r"epoch \{number\} is published, and": "A RESTORE, or a constraint dropped by hand, came after "
     "the last look at the table and before the epoch's file.",
-    r"expected (an answer to the plan|that the gate has passed)": "A task before migrate was marked "
-    "as a success in Airflow, or left out when tasks were cleared.",
+    r"expected (an answer to the plan|that the gate has passed)": "A task before migrate was "
+    "marked as a success in Airflow, or left out when tasks were cleared.",
     r"expected an answer to plan": "A task after approve was cleared or started by hand while the "
     "question stood, or plan was cleared without the tasks after it.",
     r"holds \{holds\}, not": "The task plan, or a look of the watch, took the place of this plan "
