@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from datetime import datetime
+from typing import Any
 
 from airflow.models.dag import DagModel
 from airflow.models.dagrun import DagRun
@@ -52,13 +53,13 @@ def ranked_runs(dags: Collection[str]) -> Subquery:
     return select(*columns).join(chosen, chosen.c.id == DagRun.id).subquery()
 
 
-def newest_successes(dags: Collection[str]) -> Select[*tuple[object, ...]]:
+def newest_successes(dags: Collection[str]) -> Select[*tuple[Any, ...]]:
     """Select DAG, start and conf of the newest runs of each DAG that have succeeded."""
     newest = _newest(dags, DagRunState.SUCCESS).subquery()
     return select(*_START).join(newest, newest.c.id == DagRun.id)
 
 
-def published_since(dags: Collection[str], since: datetime) -> Select[*tuple[object, ...]]:
+def published_since(dags: Collection[str], since: datetime) -> Select[*tuple[Any, ...]]:
     """Select DAG, start and conf of the runs that began after `since` and published an epoch."""
     published = exists().where(
         TaskInstance.dag_id == DagRun.dag_id,
