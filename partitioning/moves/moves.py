@@ -107,7 +107,7 @@ class _Reasons:
         self.names = [c.name for c in (*previous.channels, *added)]
 
     def of(self, source: int, target: int, back: bool = False) -> str:
-        """Return the reason of a move; `back`: its key was explicit and goes to its slot."""
+        """Return the reason of a move; `back`: its key was pinned and goes to its slot."""
         if self.given is not None:
             return self.given
         share, names, channels = self.share, self.names, self.function.channels
