@@ -213,7 +213,7 @@ def locate(
     epoch: Annotated[int | None, typer.Option(help="its number; default: the current")] = None,
     format: As = Format.table,
 ) -> None:
-    """Say which channel owns each key, and whether by its slot, by name or by a split.
+    """Say which channel owns each key, and whether it goes with its slot, is pinned or is split.
 
     For a split key, list all its channels with their shares.
     """

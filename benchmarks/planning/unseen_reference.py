@@ -20,7 +20,7 @@ from partitioning.workload.profile import Floats
 DECAYS = np.array([0.0, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9])
 #: Position in `DECAYS` of the decay that is taken as long as all foretold equally well.
 UNKNOWN = 3
-#: Part of the load from which on a key is placed by name.
+#: Part of the load from which on a key is pinned.
 HEAVY = 0.0005
 #: A smoother mean is preferred if its squared error is larger by this part at most.
 SLACK = 0.05

@@ -29,10 +29,10 @@ CHANNELS, SLOTS = 10, 4096
 
 
 def function(explicit: int, split: int, kind: str, seed: int = 7) -> PartitioningFunction:
-    """Build a function of 4,096 random slots, with split keys and keys placed by name.
+    """Build a function of 4,096 random slots, with split keys and pinned keys.
 
     The `split` most frequent keys are shared by 5 channels each. The `explicit` next ones are
-    placed by name.
+    pinned.
     """
     rng = np.random.default_rng(seed)
     keys = [str(k) if kind == "string" else k for k in range(split + explicit)]

@@ -20,8 +20,8 @@ LEGEND = (
     "N: channels. All values but worst are means over {windows} windows. imbalance: load of the "
     "fullest channel over the mean, on the next, unseen window; worst: its highest value. floor: "
     "least imbalance there without splitting a key. learned: imbalance on the window learned "
-    "from. moved, keys: share of the load, and keys, that changed channel. pinned: keys placed "
-    "or split by name. copies: channels per key on the next window."
+    "from. moved, keys: share of the load, and keys, that changed channel. pinned: keys "
+    "that are pinned or split. copies: channels per key on the next window."
 )
 
 

@@ -35,7 +35,7 @@ class Planned:
 
     @property
     def listed(self) -> Hashes | None:
-        """Hashes of keys that the function places by name; a profile must list them."""
+        """Hashes of keys that the function pins; a profile must list them."""
         if self.function is None:
             return None
         return np.union1d(self.function.explicit_keys, self.function.split.keys)
@@ -77,7 +77,7 @@ class Planned:
 class Streamed:
     """Route each tuple by the strategy's router, which keeps its state between windows.
 
-    Nothing moves: partial state stays where its tuples went. Explicit keys are keys on several
+    Nothing moves: partial state stays where its tuples went. Pinned keys are keys on several
     channels, and the seconds are the time to route a window.
     """
 

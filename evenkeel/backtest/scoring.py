@@ -158,7 +158,7 @@ def _series(
         plain = learn_window(series, window, count, slots)
         for name in strategies:
             listed = runs[name].listed
-            # Strategies that place no key by name share one profile.
+            # Strategies that pin no key share one profile.
             named = listed is not None and len(listed)
             profile = learn_window(series, window, count, slots, listed) if named else plain
             seconds, aim = 0.0, None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from evenkeel.registry.files.records import GateRecord
+from evenkeel.registry.files.outcome_records import GateRecord
 from evenkeel.render.formatting import checks_text
 from partitioning.errors import GateError
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from evenkeel.registry.epochs import Registry
-from evenkeel.registry.files.records import ExpectationRecord, GateRecord
+from evenkeel.registry.files.outcome_records import ExpectationRecord, GateRecord
 from evenkeel.registry.files.run_files import KeptFiles
 from partitioning.errors import EvenkeelError
 

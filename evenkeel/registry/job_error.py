@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from evenkeel.registry.epochs import Registry
-from evenkeel.registry.files.records import JobError
+from evenkeel.registry.files.outcome_records import JobError
 from evenkeel.registry.files.stored_file import StoredFile
 from partitioning.errors import DamagedError, EvenkeelError
 

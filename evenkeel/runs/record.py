@@ -9,7 +9,8 @@ from typing import TypeVar
 
 from evenkeel.registry.epochs import Registry
 from evenkeel.registry.files.migration_records import MigrationRecord, Prediction, Progress
-from evenkeel.registry.files.records import Approval, GateRecord, ParamsRecord
+from evenkeel.registry.files.outcome_records import GateRecord
+from evenkeel.registry.files.records import Approval, ParamsRecord
 from evenkeel.registry.files.run_files import RunFiles
 from evenkeel.registry.files.stored_file import StoredFile
 from evenkeel.registry.verdict import read_rolled_back

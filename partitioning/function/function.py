@@ -95,11 +95,11 @@ class PartitioningFunction:
                 fix=FAULT,
             )
         if len(self.explicit_keys) != len(self.explicit_channels):
-            raise InputError("explicit keys and their channels differ in number", fix=FAULT)
+            raise InputError("pinned keys and their channels differ in number", fix=FAULT)
         if np.any(self.explicit_keys[1:] <= self.explicit_keys[:-1]):
-            raise InputError("explicit keys must be ascending and distinct", fix=FAULT)
+            raise InputError("pinned keys must be ascending and distinct", fix=FAULT)
         if np.intersect1d(self.explicit_keys, self.split.keys).size:
-            raise InputError("a key is both explicit and split", fix=FAULT)
+            raise InputError("a key is both pinned and split", fix=FAULT)
 
     @property
     def capacities(self) -> npt.NDArray[np.float64]:

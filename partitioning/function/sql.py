@@ -132,7 +132,7 @@ def check_sql(function: PartitioningFunction, slot: str, channel: str = "channel
     the row names, or NULL if that is no owner: no constraint admits NULL.
 
     Delta folds no constants in constraints, so an array literal would be built again for every row.
-    Slots are therefore byte literals here. Explicit keys are compared one by one, in the slots that
+    Slots are therefore byte literals here. Pinned keys are compared one by one, in the slots that
     hold any. The slot is the row's own, or found by the hash if the function has more of them.
 
     Parameters
@@ -202,7 +202,7 @@ def perfect_hash(keys: Hashes, slots: int) -> PerfectHash:
             table = _displace(keys, slot_of(keys, slots), shift, 1 << size)
             if table is not None:
                 return table
-    raise InputError(f"no table parts these {len(keys)} hashes", "explicit keys", FAULT)
+    raise InputError(f"no table parts these {len(keys)} hashes", "pinned keys", FAULT)
 
 
 def _displace(

@@ -21,10 +21,19 @@ from partitioning.workload.profile import Floats, Profile
 class Move:
     """One slot's tail or one heavy key that changes its channel, or part of a split key.
 
-    kind is "slot" or "key", or "share" of a key that is split before or after. Then `share`, 0 to
-    1, is the part of its events that goes. It moves no state by itself but the copy that a new
-    owner gets. item is the slot's number or the key's hash; source and target are channel numbers;
-    load (the window's unit), bytes and rows are what goes with it.
+    Parameters
+    ----------
+    kind : `slot`, `key`, or `share` of a key that is split before or after. A share moves no state
+        by itself but the copy that a new owner gets
+    item : number of the slot, or hash of the key
+    name : as people write it: the key, or `slot` and its number
+    source : number of the channel that it leaves
+    target : number of the channel to which it goes
+    load : that goes with it, in the window's unit
+    bytes : bytes of state that go with it
+    rows : rows of state that go with it
+    reason : why it moves, in words
+    share : part of the key's events that goes, 0 to 1; 1: all
     """
 
     kind: str
@@ -98,7 +107,7 @@ class _Reasons:
         self.names = [c.name for c in (*previous.channels, *added)]
 
     def of(self, source: int, target: int, back: bool = False) -> str:
-        """Return the reason of a move; `back`: its key was explicit and goes to its slot."""
+        """Return the reason of a move; `back`: its key was pinned and goes to its slot."""
         if self.given is not None:
             return self.given
         share, names, channels = self.share, self.names, self.function.channels

@@ -91,9 +91,14 @@ class Decision:
 
     Parameters
     ----------
-    imbalance, floor : now, and the least that any function reaches
-    reachable, bytes : imbalance of the plan that would be made, and bytes that it moves
-    saved_seconds, cost_seconds : over the horizon; None: not measured
+    rebalance : a plan is to be made
+    reason : why, or why not, in words
+    imbalance : now; 1 is perfect
+    reachable : imbalance of the plan that would be made
+    floor : least imbalance that any function reaches
+    bytes : of state that this plan would move
+    saved_seconds : that windows wait less over the horizon; None: not measured
+    cost_seconds : that moving would take; None: not measured
     worth : of a partial row; 0 if only that pays; None: the policy's
     uncertain : why the expected load may be far off; empty: it is not known to be
     """

@@ -38,7 +38,13 @@ PLAN_AGAIN = "Plan again: start a new run"
 
 @dataclass(frozen=True)
 class CurvePoint:
-    """A function that could be had: so many bytes moved for this imbalance."""
+    """A function that could be had: so many bytes moved for this imbalance.
+
+    Parameters
+    ----------
+    bytes : of state that move
+    imbalance : that this reaches; 1 is perfect
+    """
 
     bytes: float
     imbalance: float

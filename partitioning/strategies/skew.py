@@ -58,7 +58,8 @@ class Threshold:
     Parameters
     ----------
     tau : difference of workloads from which a pair is skewed
-    lower, upper : the errors of forecasts between which tau is right
+    lower : error of forecasts below which tau is too high
+    upper : error of forecasts above which tau is too low
     step : by how much it is raised (section 7.6: 50 tuples, for a tau of 100)
     left : adjustments still allowed (section 7.6: 3)
     """

@@ -1,12 +1,13 @@
 """Make a site of pages that GitHub shows, too: the hooks that mkdocs.yml names.
 
 It brings in pages from outside of docs/, turns links to their places on the site, and
-writes lists as Python-Markdown reads them. A link to a file that is not on the site becomes its
-text; one to a file that is nowhere stays, and the strict build fails.
+writes lists as Python-Markdown reads them. A link to a file of code becomes its text. With one to
+another file that the site lacks, or that is nowhere, the strict build fails.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import posixpath
 import re
@@ -21,10 +22,14 @@ TOP = {
     "index.md": "README.md",
     **{name: name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")},
     "CODE_OF_CONDUCT.md": "CODE_OF_CONDUCT.md",
-    "examples/README.md": "examples/README.md",
+    **{name: name for name in ("examples/README.md", "clients/README.md")},
 }
 #: Files of the repository that readers of the site fetch, too.
-FILES = ("examples/*.yaml", "clients/**/*.*", "deploy/**/*.*")
+FILES = ("examples/*.yaml", "examples/*.py", "clients/**/*.*", "deploy/**/*.*")
+#: Folders of code: a link to a file there is shown as its text.
+_CODE = {"benchmarks", "dags", "evenkeel", "partitioning", "plugins"}
+_CODE |= {"setup", "spark_jobs", "tests"}
+_LOG = logging.getLogger("mkdocs.hooks.site")
 _FENCED = re.compile(r"(^ *```.*?^ *```$)", re.M | re.S)
 _LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)#\s:]+)(#[^)\s]*)?\)")
 #: Where the drawings are that people see in the colours of GitHub's theme, by a query in the SVG.
@@ -95,11 +100,17 @@ def _turned(link: re.Match[str], here: str, files: Files) -> str:
     if path.startswith("../"):
         # A page of the repository's host, such as the state of its tests.
         return ""
-    place = next((p for p, name in TOP.items() if name == path), path.removeprefix("docs/"))
+    # A folder is shown by its page.
+    names = (path, f"{path}/README.md")
+    place = next((p for p, name in TOP.items() if name in names), path.removeprefix("docs/"))
     if files.get_file_from_path(place) is not None:
         shown = posixpath.relpath(place, posixpath.dirname(here) or ".")
         return f"{image}[{text}]({shown}{anchor or ''})"
-    return text if not image and (ROOT / path).exists() else link[0]
+    if image or not (ROOT / path).exists():
+        return link[0]
+    if path.partition("/")[0] not in _CODE:
+        _LOG.warning("%s: %s is not on the site; name it in TOP or FILES", source, path)
+    return text
 
 
 def spaced(markdown: str) -> str:

@@ -81,7 +81,8 @@ def version(artifact: str) -> str:
 def written(folder: Path, *names: str) -> None:
     """Write files of the page into a folder, beside the client."""
     shutil.copy(CLIENTS / "java/EvenkeelFunction.java", folder)
-    files = re.findall(r"^```\w+\n((?://|#) ([\w.]+)\n.*?)^```", PAGE.read_text(), re.M | re.S)
+    fence = r"^```\w+\n((?://|#) ([\w.]+)\b[^\n]*\n.*?)^```"
+    files = re.findall(fence, PAGE.read_text(), re.M | re.S)
     texts = {name: text for text, name in files}
     for name in names:
         text = texts[name].replace("/srv/registry/epochs", str(folder / "epochs"))

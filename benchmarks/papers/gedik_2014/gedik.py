@@ -4,7 +4,7 @@ B. Gedik, "Partitioning functions for stateful data parallelism in stream proces
 2014. |D| = 1e6 keys, Zipf z = 1, alpha = 1.2, sigma = 0.1. N grows one by one from 1, and every key
 is counted. b is the geometric mean over state, computation and communication of max/min over alpha
 (Eq. 11); 1/alpha = 0.833 is perfect. m is state moved at the last step over total/N (Eq. 12). 4,096
-slots stand for the untracked keys. "keys" counts those placed by name.
+slots stand for the untracked keys. "keys" counts the pinned ones.
 
 Figures are means over the hashes of so many runs, and "se" is the standard error of the column
 before it. Every strategy runs on the same hashes. `frontier` is shown at LLL, and at LCL on fewer

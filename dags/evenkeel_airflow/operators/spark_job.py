@@ -28,7 +28,7 @@ from partitioning.errors import SetupError
 if TYPE_CHECKING:
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
-    from evenkeel.registry.files.records import JobError
+    from evenkeel.registry.files.outcome_records import JobError
 
 #: Where Airflow keeps, over the tries of a task, which of them submitted the driver.
 _SUBMITTED_BY = "evenkeel_attempt"

@@ -12,7 +12,15 @@ from evenkeel.registry.files.stored_file import FileModel
 
 
 class MoveSummary(FileModel):
-    """A move of a plan, as in `Move`, without what it was weighed by."""
+    """A move of a plan, as in `Move`, without what it was weighed by.
+
+    Parameters
+    ----------
+    kind : `slot`, `key`, or `share` of a split key
+    item : number of the slot, or hash of the key
+    rows : of state that move with it
+    reason : why it moves, in words
+    """
 
     kind: str
     item: int
@@ -21,13 +29,30 @@ class MoveSummary(FileModel):
 
 
 class PlannedEpoch(FileModel):
-    """Number of the epoch to which a plan leads."""
+    """The part of a plan's function that its summary keeps.
+
+    Parameters
+    ----------
+    epoch : number of the epoch to which the plan leads
+    """
 
     epoch: int
 
 
 class PlanSummary(FileModel):
-    """Summary of an epoch's plan for pages. Parsing it takes 1 ms; a whole plan takes 40 ms."""
+    """Summary of an epoch's plan for pages. Parsing it takes 1 ms; a whole plan takes 40 ms.
+
+    Parameters
+    ----------
+    format : of the plan's file
+    function : of the plan, its epoch alone
+    imbalance_hashing : if each key went where plain hashing puts it; 1 is perfect
+    imbalance_before : by the function until then
+    imbalance_after : by the plan's function
+    floor : least imbalance that any function can reach
+    bytes : of state that move
+    moves : of the plan, in the order in which they are made
+    """
 
     format: Literal[1]
     function: PlannedEpoch
@@ -44,7 +69,8 @@ class Batch(FileModel):
 
     Parameters
     ----------
-    rows, bytes : of state, in all tables
+    rows : of state, in all tables
+    bytes : of these rows
     files : that it writes
     """
 
@@ -58,12 +84,13 @@ class Prediction(FileModel):
 
     Parameters
     ----------
-    digest : of the plan
-    rows, bytes : of state that moves
+    digest : of the plan: its sha256 in hex
+    rows : of state that move
+    bytes : of these rows
     written : bytes of the files that this writes, with their footers
     tables : number of state tables
-    batches : in order
-    seconds : from the first commit to the last
+    batches : of the migration, in order
+    seconds : expected from the first commit to the last
     limit : seconds that the limits on bytes and rows a second make of it at least; 0: no limit
     rate : bytes of state that earlier migrations moved in a second
     saved_daily : seconds that the windows of a day wait less for the fullest channel
@@ -104,13 +131,16 @@ class TableMigrated(FileModel):
     Parameters
     ----------
     path : its folder
-    before, after : its versions before and after; equal if nothing had to move
-    commits : their versions
-    rows, bytes, files : written
+    before : its version before
+    after : its version after; as before if nothing had to move
+    commits : version of each commit
+    rows : written
+    bytes : of the files that were written
+    files : number of files that were written
     seconds : that the commits took
     elapsed : seconds from the first commit to the last, with the waits between them; None: release
         0.1.0 did not record it
-    bytes_per_row : before
+    bytes_per_row : mean size of a row in its files before, in bytes
     """
 
     path: str
@@ -126,11 +156,14 @@ class TableMigrated(FileModel):
 
 
 class MigrationRecord(FileModel):
-    """Tables moved for the plan of that digest; none: it has begun.
+    """State tables whose rows were moved for a plan.
 
     Parameters
     ----------
-    attempt : at the plan, that moved them
+    digest : of the plan: its sha256 in hex
+    epoch : number of the epoch to which the plan leads
+    attempt : number of the attempt at the plan that moved them
+    tables : name of each table, and the work in it; empty: the migration has begun
     """
 
     digest: str
@@ -144,13 +177,14 @@ class Progress(FileModel):
 
     Parameters
     ----------
-    digest : of the plan
-    rows, planned : rows moved so far, and rows to move: on a way back, those that had moved
-    bytes : written
-    left : seconds, by what the commits have taken
+    digest : of the plan: its sha256 in hex
+    rows : moved so far
+    planned : rows to move; on a way back, those that had moved
+    bytes : written so far
+    left : seconds that it will still take, by what the commits have taken
     back : rows move back
-    moves, moves_planned : moves of the plan that every state table has made, and all of them; None:
-        not known, as on a way back
+    moves : moves of the plan that every state table has made; None: not known, as on a way back
+    moves_planned : all moves of the plan; None: not known
     """
 
     digest: str
@@ -180,11 +214,14 @@ class Progress(FileModel):
 
 
 class VerifyRecord(FileModel):
-    """The version of each state table at which it was sealed for the plan of that digest.
+    """State tables that were sealed for a plan: their constraint admits its function alone.
 
     Parameters
     ----------
-    attempt : at the plan, that was verified
+    digest : of the plan: its sha256 in hex
+    epoch : number of the epoch to which the plan leads; None: by a release that did not note it
+    attempt : number of the attempt at the plan that was verified
+    tables : name of each table, and the version at which it was sealed
     """
 
     digest: str
@@ -194,14 +231,27 @@ class VerifyRecord(FileModel):
 
 
 class AttemptNumber(FileModel):
-    """Number of an attempt at a plan that has begun. The first has no such file."""
+    """Attempt at a plan that has begun. The first has no such file.
+
+    Parameters
+    ----------
+    digest : of the plan: its sha256 in hex; None: by a release that did not note it
+    attempt : its number, from 2 on
+    """
 
     digest: str | None = None
     attempt: int
 
 
 class Verdict(FileModel):
-    """Decision on an attempt."""
+    """Decision on an attempt at a plan. The first one that is written counts.
+
+    Parameters
+    ----------
+    digest : of the plan: its sha256 in hex; None: by a release that did not note it
+    attempt : number of the attempt; None: by a release that did not note it, too
+    verdict : `publish`: it becomes an epoch; `roll_back`: its rows go back
+    """
 
     digest: str | None = None
     attempt: int | None = None
@@ -209,7 +259,12 @@ class Verdict(FileModel):
 
 
 class PlanMark(FileModel):
-    """Mark of a plan: no attempt may carry it out any more, or it alone may publish an epoch."""
+    """Mark of a plan: no attempt may carry it out any more, or it alone may publish an epoch.
+
+    Parameters
+    ----------
+    digest : of the plan: its sha256 in hex
+    """
 
     digest: str
 
@@ -219,8 +274,9 @@ class RolledBack(FileModel):
 
     Parameters
     ----------
-    digest : of the plan
-    attempt : its number; files of release 0.1.0 have none, and are of the first
+    digest : of the plan: its sha256 in hex
+    attempt : number of the attempt that is rolled back; files of release 0.1.0 have none, and are
+        of the first
     done : the rollback has ended
     """
 

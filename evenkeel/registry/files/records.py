@@ -6,7 +6,7 @@ values of `partitioning`, and are stored as they are.
 
 from __future__ import annotations
 
-from datetime import date, datetime
+from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field, PlainSerializer, field_validator
@@ -20,7 +20,13 @@ Moment = Annotated[datetime, PlainSerializer(datetime.isoformat)]
 
 
 class SplitColumn(FileModel):
-    """Column that tells the rows of a split key apart."""
+    """Column that tells the rows of a split key apart.
+
+    Parameters
+    ----------
+    name : of the column
+    type : its type, one that a key may have
+    """
 
     name: str
     type: str
@@ -72,18 +78,30 @@ class ProfileRecord(FileModel):
 
 
 class Question(FileModel):
-    """The plan that a person was asked about. Airflow shows the first one in a run for ever."""
+    """The plan that a person was asked about. Airflow shows the first one in a run for ever.
+
+    Parameters
+    ----------
+    digest : of the plan: its sha256 in hex
+    """
 
     digest: str
 
 
 class Approval(FileModel):
-    """Who approved or refused the plan of that digest, and when (ISO 8601)."""
+    """Answer of a person to a plan.
+
+    Parameters
+    ----------
+    approved : no: the plan was refused
+    by : name of the user in Airflow
+    when : time of the answer, ISO 8601
+    digest : of the plan; None: of the run's plan, as version 0.1.0 wrote it
+    """
 
     approved: bool
     by: str
     when: str
-    #: None: of the run's plan, as version 0.1.0 wrote it.
     digest: str | None = None
 
     def refuses(self, digest: str) -> bool:
@@ -92,7 +110,13 @@ class Approval(FileModel):
 
 
 class TableVersionRecord(FileModel):
-    """A state table's folder and the Delta version that goes with an epoch."""
+    """A state table at an epoch.
+
+    Parameters
+    ----------
+    path : its folder or URL, or its name in an Iceberg catalog
+    version : of the table that goes with the epoch: Delta's version, or Iceberg's snapshot
+    """
 
     path: str
     version: int
@@ -102,6 +126,16 @@ class EpochRecord(FileModel):
     """An epoch: its function as plain values, and a digest over all else, which shows a torn file.
 
     Every field counts in the digest, even one of a later release.
+
+    Parameters
+    ----------
+    format : of this file
+    number : of the epoch; epoch 0 is the one of bootstrap or adoption
+    function : the partitioning function as plain values: see "The partitioning function"
+    plan_digest : sha256 of the plan that it carried out, in hex; None: it had no plan
+    tables : name of each state table, and its version
+    published : when, ISO 8601, UTC
+    digest : sha256 in hex over all other fields, as canonical JSON
     """
 
     model_config = ConfigDict(extra="allow")
@@ -116,7 +150,12 @@ class EpochRecord(FileModel):
 
 
 class Manifest(FileModel):
-    """The sha256 of each file that an epoch keeps, which shows a torn or edited one."""
+    """Digests of the files that an epoch keeps, which show a torn or edited one.
+
+    Parameters
+    ----------
+    sha256 : name of each file, and its sha256 in hex
+    """
 
     sha256: dict[str, str]
 
@@ -129,7 +168,10 @@ class ParamsRecord(FileModel):
     to_epoch : the run goes back to this epoch
     watch : number of the micro-batch, in a run of the watch
     dry_run : nothing is to move
-    batch, batch_files, rate, rate_rows : as in `Throttling`
+    batch : bytes that one commit may move; None: the spec's limit
+    batch_files : files that one commit may write; None: the spec's limit
+    rate : bytes a second that may move; None: the spec's limit
+    rate_rows : rows a second that may move; None: the spec's limit
     """
 
     model_config = ConfigDict(extra="allow")
@@ -144,16 +186,27 @@ class ParamsRecord(FileModel):
 
 
 class LearningMark(FileModel):
-    """Mark of a run that learns: number of the current epoch, when it began, and which attempt."""
+    """Mark of a run that learns.
+
+    Parameters
+    ----------
+    epoch : number of the epoch that was current then
+    at : when it began, with its zone
+    attempt : a random name; files of earlier releases have none
+    """
 
     epoch: int
     at: Moment
-    #: A random name. Files of earlier releases have none.
     attempt: str = ""
 
 
 class MovingMark(FileModel):
-    """Mark of a run that began to move rows. It goes once another run begins after its end."""
+    """Mark of a run that began to move rows. It goes once another run begins after its end.
+
+    Parameters
+    ----------
+    run : name of the run's folder
+    """
 
     run: str
 
@@ -164,7 +217,7 @@ class WatchDecision(FileModel):
     Parameters
     ----------
     number : of the micro-batch
-    weights : of each key's owners, by hash
+    weights : hash of each key that changes, and what part of it each channel gets, by number
     reason : in words
     """
 
@@ -173,67 +226,15 @@ class WatchDecision(FileModel):
     reason: str
 
 
-class ExpectationRecord(FileModel):
-    """One expectation of a gate, as in `ExpectationResult`."""
-
-    model_config = ConfigDict(extra="allow")
-
-    what: str
-    success: bool
-    severity: str
-    expected: str = ""
-    detail: str = ""
-    observed: Any = None
-    examples: list[dict[str, Any]] = Field(default_factory=list)
-
-    @property
-    def fails_gate(self) -> bool:
-        """Whether the gate fails because of it."""
-        return not self.success and self.severity == "critical"
-
-
-class GateRecord(FileModel):
-    """The result of a gate; the file also has Great Expectations' own results.
-
-    Parameters
-    ----------
-    docs : name of its page in the registry's store; None: there is no page
-    """
-
-    model_config = ConfigDict(extra="allow")
-
-    success: bool
-    results: list[ExpectationRecord]
-    docs: str | None = None
-
-
-class JobError(FileModel):
-    """The newest error of a run's jobs.
-
-    Parameters
-    ----------
-    kind : class of the exception
-    exit_code : of the job's process
-    retry : trying again may help
-    message : one line
-    job : name of the job
-    attempt : Airflow's id of the try; None: a person started the job
-    time : ISO 8601, UTC
-    """
-
-    kind: str = Field(alias="class")
-    exit_code: int
-    retry: bool
-    message: str
-    job: str
-    attempt: str | None = None
-    time: str
-
-
 class BootstrapRecord(FileModel):
     """The folders of the state tables that a bootstrap writes, from before its first write.
 
     It writes this again each minute, with the `time`, until the tables are made.
+
+    Parameters
+    ----------
+    state : the folders
+    time : when it was last written, ISO 8601, UTC; None: not since the first write
     """
 
     state: list[str]
@@ -241,13 +242,27 @@ class BootstrapRecord(FileModel):
 
 
 class ReleaseRecord(FileModel):
-    """Time at which the last adopted table was released, until they are adopted again."""
+    """Mark of a release of the last adopted table. It goes when they are adopted again.
+
+    Parameters
+    ----------
+    time : of the release, ISO 8601, UTC
+    """
 
     time: str
 
 
 class Membership(FileModel):
-    """A state table that joined or left under that function; guarded: its constraint is to go."""
+    """A state table that joined or left since the current epoch was published.
+
+    Parameters
+    ----------
+    epoch : number of the epoch that was current then
+    function : digest of its partitioning function
+    path : the table's folder or URL, or its name in an Iceberg catalog
+    left : no: it joined
+    guarded : it left, and Evenkeel's constraint on it is still to go
+    """
 
     epoch: int
     function: str
@@ -257,40 +272,16 @@ class Membership(FileModel):
 
 
 class ChannelRecord(FileModel):
-    """A channel as the spec lists it."""
+    """A channel as the spec lists it.
+
+    Parameters
+    ----------
+    name : of the channel
+    capacity : its share of the load, in proportion to those of the others; 0: it is drained
+    """
 
     name: str
     capacity: float
 
 
 SpecChannels = Annotated[list[ChannelRecord], Field(min_length=1)]
-
-
-class ChannelWork(FileModel):
-    """Work of one channel: events, and seconds of its task (0 if Spark did not report them)."""
-
-    channel: int | None = None
-    rows: int
-    seconds: float
-
-
-class WindowRecord(FileModel):
-    """A window that was applied.
-
-    Parameters
-    ----------
-    start, end : its first day, and the day after the last
-    epoch : number of the epoch whose function routed it
-    rows : events
-    channels : work of each channel
-    merge_seconds : time of each state table's MERGE
-    seconds : of the whole
-    """
-
-    start: date | None = None
-    end: date | None = None
-    epoch: int | None = None
-    rows: int | None = None
-    channels: list[ChannelWork]
-    merge_seconds: dict[str, float] | None = None
-    seconds: float | None = None

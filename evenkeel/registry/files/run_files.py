@@ -20,14 +20,13 @@ from evenkeel.registry.files.migration_records import (
     Verdict,
     VerifyRecord,
 )
+from evenkeel.registry.files.outcome_records import GateRecord, JobError, WindowRecord
 from evenkeel.registry.files.plan_record import PlanRecord
 from evenkeel.registry.files.records import (
     Approval,
     BootstrapRecord,
     ChannelRecord,
     EpochRecord,
-    GateRecord,
-    JobError,
     LearningMark,
     Manifest,
     Membership,
@@ -38,7 +37,6 @@ from evenkeel.registry.files.records import (
     ReleaseRecord,
     SpecChannels,
     WatchDecision,
-    WindowRecord,
 )
 from evenkeel.registry.files.stored_file import FileOf, StoredFile
 from evenkeel.registry.files.watch_records import WatchStateRecord

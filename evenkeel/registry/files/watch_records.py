@@ -17,7 +17,18 @@ from partitioning.watch.mitigation import Mitigation, Sample
 
 
 class ControllerRecord(FileModel):
-    """A watch. For each batch, `sample` has the load of each channel, and of keys by hash."""
+    """State of the controller of a watch.
+
+    Parameters
+    ----------
+    threshold : difference of loads from which it acts
+    last : number of the newest batch that was seen; -1: none
+    sample : of each batch since channels were last made even: load of each channel, and of keys by
+        hash
+    spread : mitigations in force, by the hash of the key
+    moved : hash of each key that moved recently, and the batches after which it did
+    iterations : number of mitigations begun
+    """
 
     threshold: Threshold
     last: int
@@ -39,7 +50,15 @@ class ControllerRecord(FileModel):
 
 
 class PendingDecisionRecord(FileModel):
-    """A decision that is not known to be published."""
+    """A decision that is not known to be published.
+
+    Parameters
+    ----------
+    run : that carries it out
+    number : of the micro-batch after which it was made
+    weights : hash of each key that changes, and what part of it each channel gets, by number
+    after : the controller, once it is published
+    """
 
     run: str
     number: int
@@ -52,9 +71,12 @@ class WatchStateRecord(FileModel):
 
     Parameters
     ----------
+    format : of this file
     source : that numbers the batches
     epoch : number of the epoch that was current at the newest batch
+    watch : what it knows
     backlog : load that each channel could not work off, over its speed
+    decided : decision that is under way; None: there is none
     outcome : of the newest batch, in words; in the file it is `told`
     """
 

@@ -22,7 +22,7 @@ from partitioning.strategies.frontier.tradeoff import (
 from partitioning.workload.profile import Profile
 
 #: Part of a mean slot's load, and of its bytes, up to which a heavy key needs no place of its own.
-#: A larger value keeps fewer explicit keys, and may move more bytes when they return.
+#: A larger value keeps fewer pinned keys, and may move more bytes when they return.
 LIGHT_KEY_PART = 0.1
 #: Imbalance that a move must gain for each part of all state that it moves: 1% must gain 0.001. A
 #: larger value moves less state, and leaves more imbalance. It matters where keys are few. Chosen
@@ -74,7 +74,7 @@ def level_worth(
 def plan_whole_keys(request: Request, problem: Problem) -> Candidate:
     """Return the candidate of whole keys with the fewest bytes, or the least imbalance.
 
-    Explicit keys that are light by now go back to their slots, where that costs no balance.
+    Pinned keys that are light by now go back to their slots, where that costs no balance.
 
     Examples
     --------
@@ -106,7 +106,7 @@ def plan_whole_keys(request: Request, problem: Problem) -> Candidate:
 
 
 def _without(function: PartitioningFunction, keys: Hashes) -> PartitioningFunction:
-    """Return the function without these explicit keys, which then go with their slots."""
+    """Return the function without these pinned keys, which then go with their slots."""
     kept = ~np.isin(function.explicit_keys, keys)
     return replace(
         function,
@@ -116,7 +116,7 @@ def _without(function: PartitioningFunction, keys: Hashes) -> PartitioningFuncti
 
 
 def _light_keys(request: Request, problem: Problem, at: Ints) -> Hashes:
-    """Return the explicit keys that could go with their slots; none where nothing moves.
+    """Return the pinned keys that could go with their slots; none where nothing moves.
 
     Their load is known, and no person named them. Their load and bytes are at most `LIGHT_KEY_PART`
     of a mean slot's.

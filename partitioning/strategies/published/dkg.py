@@ -105,7 +105,7 @@ def dkg_pkg(
 def oapx(
     profile: Profile, previous: PartitioningFunction | None, channels: Sequence[Channel]
 ) -> PartitioningFunction:
-    """Schedule every listed key and the rest of every slot by load: dkg tries to come near it.
+    """Schedule every heavy key and the rest of every slot by load: dkg tries to come near it.
 
     The paper's has every key of the stream it is tried on; a profile lists heavy ones.
 

@@ -29,7 +29,7 @@ from partitioning.strategies.water_filling import pour
 from partitioning.workload.profile import Floats, Profile
 
 Ints = npt.NDArray[np.int32]
-#: Keys that are placed by name, in channels. The authors' value.
+#: Pinned keys, in channels. The authors' value.
 EXCESS = 2.0
 #: Share of the load by which heavy keys may be over the allowed level. The authors' value.
 ALLOWED_ERROR = 0.001
@@ -52,7 +52,7 @@ def kip(
     ----------
     profile, channels : what to place, and where
     previous : where everything is; None: as `uniform` has it
-    excess : keys that are placed by name, in open channels; over 0
+    excess : pinned keys, in open channels; over 0
 
     Raises
     ------

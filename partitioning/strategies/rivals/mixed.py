@@ -5,7 +5,7 @@ J. Fang et al., "Parallel Stream Processing Against Workload Skewness and Varian
 repository g-jozsef/dr-microbenchmarks, by which the authors of `kip` compare with it. The paper
 itself was not at hand. Open there, and our choice:
 
-- The hash is `consistent` over slots. The routing table is the list of explicit keys. Only keys
+- The hash is `consistent` over slots. The routing table is the list of pinned keys. Only keys
   that the profile lists can be in it, and a slot's light keys stay with their hash.
 - The index of a key is load ** beta / bytes. Their code takes bytes in proportion to load.
 - Each round moves back as many keys more as the table is too long. Their code forgets its last

@@ -11,7 +11,7 @@ from fastapi.responses import HTMLResponse
 
 from evenkeel.quality.data_docs import Page, pages
 from evenkeel.quality.history import History, gates, over_epochs
-from evenkeel.registry.files.records import ExpectationRecord, GateRecord
+from evenkeel.registry.files.outcome_records import ExpectationRecord, GateRecord
 from evenkeel.registry.files.run_files import DATA_DOCS
 from evenkeel.registry.profiles import run_names
 from evenkeel_ui.access import ReadableTable, User

@@ -5,8 +5,8 @@ from __future__ import annotations
 #: Beginning of a message, as a pattern -> why it appears.
 OF_GIVEN = {
     # Data that is read.
-    r"a file cannot be created once only": "Two jobs could both believe that they own a step. The "
-    "registry of such a store cannot keep them apart.",
+    r"a file cannot be created once|of two that create one file": "Two jobs could both "
+    "believe that they own a step. The registry of such a store cannot keep them apart.",
     r"a rewrite needs": "A rewrite writes all rows once more, beside the old files.",
     r"a time is outside": "Whole numbers were read in another unit, such as milliseconds as "
     "seconds, or a time is damaged.",
@@ -68,7 +68,7 @@ OF_GIVEN = {
     "added windows at once, or a table was brought back to an older version.",
     r"windows are applied": "Each window is added once, in order. This one comes again, or too "
     "early.",
-    r"belongs to table|holds state of|is (a table|(adopted|\{how\}) as a table) of"
+    r"belongs to table|holds state of|is (a table|(being )?adopted as a table) of"
     r"|holds a Delta table|has the constraint \{ours\}": "Two specs name one folder, a spec was "
     "copied, or another system made the table.",
     r"cannot (add|drop|rename|\{change\}) column|cannot rename": "The change collides with a "
@@ -77,8 +77,8 @@ OF_GIVEN = {
     "merge gives another type than the column's, or refuses it.",
     r"column \{column\} (has hashes|is \{(is_now|names)\})|column \{name\} is": "The type of an "
     "input column has changed since the state column was made, or is one that cannot be used.",
-    r"column \{column\}\{by\} is not|state table \{name\} is not": "A part was taken out of the "
-    "spec. Evenkeel cannot tell a dropped one from a renamed one.",
+    r"column \{column\}(, made by merge \{merge\},)? is not|state table \{name\} is not": "A part "
+    "was taken out of the spec. Evenkeel cannot tell a dropped one from a renamed one.",
     r"is of format|its deletion|has \{iceberg\}|is append-only"
     r"|has liquid": "The table has a format or a property with which rows cannot move by small "
     "commits.",
@@ -95,8 +95,8 @@ OF_GIVEN = {
     r"has epochs": "The option is for a registry that is gone, and this one is there.",
     r"has lost the properties|is not adopted|was released": "The table was released, restored "
     "to before its adoption, or never adopted.",
-    r"holds (no state table|\{held\})": "The path in the spec is wrong, or the folder was moved "
-    "or emptied.",
+    r"holds (no state table|something that is not a Delta)": "The path in the spec is wrong, "
+    "or the folder was moved or emptied.",
     r"its header|line \{line\}|not readable|not YAML": "The file was written by "
     "another program, cut, or edited with a mistake.",
     r"its state tables": "`rows` in a spec marks tables of the team, and this command is for the "
@@ -108,10 +108,12 @@ OF_GIVEN = {
     r"the folder of this file": "The path was mistyped, or nobody has made the folder yet.",
     r"\{name\} (cannot name a run|is not a name)": "The name was mistyped, or would lead out of "
     "the folder.",
-    r"\{(count|bad|null_count|nulls|int)\} (events|rows|weights)|\{said\}, and none": "The "
+    r"\{(count|bad|null_count|nulls|int)\} (events|rows|weights)": "The "
     "events or the given numbers have gaps, often from a failed load upstream.",
-    r"\{field\}: (has a pattern|is outside|\{wrong\})": "The operator limits places by "
-    "EVENKEEL_ROOTS, or two folders of a spec overlap.",
+    r"\{field\}: (has a pattern|is outside|is that of|is inside of)": "The operator limits "
+    "places by EVENKEEL_ROOTS, or two folders of a spec overlap.",
+    r"times must be dates": "The column of times holds numbers, or a file was read by another "
+    "program that changed its type.",
     r"\{found\} windows": "The file covers too few days, or its times are read in a wrong column.",
     r"line \{error\}": "Somebody put a secret into the spec, which logs and pages would show.",
     r"(generated column|has rows whose generated)": "Delta computes such a column in the session "

@@ -27,7 +27,7 @@ OF_SINGLE = {
     r"epoch \{number\} was published meanwhile": "A run of the other tables had begun before this "
     "one was adopted, and published while its rows were written.",
     r"two of them name one column": "Two options --rename have one old name or one new name.",
-    r"\{said\}, and none before": "Times were read in another unit or zone, or a clock upstream "
+    r"\{beyond\} events are dated": "Times were read in another unit or zone, or a clock upstream "
     "is wrong.",
     r"state tables disagree": "One of them was made by another bootstrap, or was copied from "
     "another table.",
@@ -40,7 +40,7 @@ OF_SINGLE = {
     r"has got another constraint": "A second run or repair works on the table, or somebody "
     "changed its constraint by hand. With `fence: slot` it may be a row that the fence let "
     "through.",
-    r"\{text\} is not \{kind": "The text is no number, or a pair lacks its colon.",
+    r"\{text\} is not (a|\{kind)": "The text is no number, or a pair lacks its colon.",
     r"there is no (job|state table) \{": "The name is mistyped, of another table, or of another "
     "release.",
     r"is for Delta tables: rows": "The parameter limits the commits of a move, and a move of "

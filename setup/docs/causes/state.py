@@ -22,7 +22,8 @@ OF_STATE = {
     r"its history no longer|version \{version\} cannot|rows were moved longer ago": "VACUUM, or "
     "the cleaning of Delta's log, has removed versions that this step compares. `keep` was too "
     "short for it, or another program ran VACUUM.",
-    r"not JSON|not a (partitioning|plan|profile|sketch)|torn or edited|\{field\}: \{said\}": "The "
+    r"not JSON|not a (partitioning|plan|profile|sketch)|torn or edited"
+    r"|\{place\}( is missing|: expected)": "The "
     "file does not hold what its writer wrote: it was edited, cut short by a copy, or restored in "
     "part. A newer release may have changed its format.",
     r"expected \{source\} files, found a Delta table": "`format` was left out: it is parquet then. "
@@ -91,8 +92,8 @@ OF_STATE = {
     "marked as a success in Airflow, or left out when tasks were cleared.",
     r"expected an answer to plan": "A task after approve was cleared or started by hand while the "
     "question stood, or plan was cleared without the tasks after it.",
-    r"holds \{holds\}, not": "The task plan, or a look of the watch, took the place of this plan "
-    "just as the job began.",
+    r"holds (no plan|plan \{digest\}), not": "The task plan, or a look of the watch, took the "
+    "place of this plan just as the job began.",
     r"a key of the window has several rows on one": "A writer of the table's own appended rows of "
     "the key while the window was added.",
     r"its plan, or the limit of the spec": "The task plan was cleared, or `approve_over` was "

@@ -8,6 +8,10 @@ OF_TASKS = {
     "in time.",
     r"the job \{job\} ended with": "The job failed, or something ended its process: a lack of "
     "memory, or Airflow's own limit of time.",
+    r"the job \{job\} was ended from outside": "Somebody killed it, the machine ran out of memory, "
+    "or its time on the cluster was over.",
+    r"\{program\} is not on PATH": "Airflow was started by a shell or a service with another PATH "
+    "than the one in which you installed Spark.",
     r"Airflow has no such connection": "Nobody has made it, `conn_id` is mistyped, or Airflow's "
     "API or secrets backend did not answer.",
     r"expected evenkeel://TABLE": "The address of an asset has a path or a query, or no table.",

@@ -109,7 +109,7 @@ CHARTS = (
         "Time of ours, over that of the plain job",
         "Less is better. Routing is beside a plain hash, learning beside a plain count by key.",
         {
-            "routing, string keys, 500 of them explicit": r"string keys \|[^|]*\| \D*([\d.]+)",
+            "routing, string keys, 500 of them pinned": r"string keys \|[^|]*\| \D*([\d.]+)",
             "routing, bigint keys": r"bigint keys \|[^|]*\| \D*([\d.]+)",
             "routing with 20 split keys, the slower": r"20 split keys.*? to ([\d.]+) \(1\)",
             "learning a day": r"groupBy\(key\)\.count\(\)` \|[^|]*\| \D*([\d.]+) \(1\)",

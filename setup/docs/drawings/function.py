@@ -55,7 +55,7 @@ def draw() -> Canvas:
     sheet.text(
         COLUMNS[0],
         448,
-        f"{HEAVY} is heavy: it is placed by name. Slot 5 has moved to channel 3. All else stays "
+        f"{HEAVY} is heavy, so it is pinned. Slot 5 has moved to channel 3. All else stays "
         "where it was.",
         "muted",
         size=12.5,

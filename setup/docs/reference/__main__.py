@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from setup.docs import badges
@@ -24,7 +25,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "settings.md": settings.page_text,
     "exit-codes.md": errors.exit_codes,
     "registry/files.md": registry.page_text,
-    "registry/fields.md": registry.fields_page,
+    **{f"registry/{name}": partial(registry.fields_page, name) for name in registry.FIELD_PAGES},
     "registry/registry.schema.json": registry.schema,
     "../GATES.md": gates.page_text,
     "../img/badges/licence.svg": badges.licence,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
 from functools import cache, partial
 from importlib import import_module
 from inspect import signature
@@ -12,11 +11,13 @@ from itertools import groupby
 from operator import itemgetter
 from typing import NamedTuple
 
+from evenkeel.doctor import Status
 from evenkeel.extras import CANNOT_START
 from evenkeel.spec.field_errors import FIELD_RULES
 from evenkeel.spec.loading import CORRECT_FIELDS
 from evenkeel.submit import job_names
-from partitioning.errors import EvenkeelError, InputError
+from partitioning.errors import EvenkeelError, InputError, SetupError
+from setup.docs import findings
 from setup.docs.causes import OF_CLASSES, cause
 from setup.docs.reference.markdown import code, page, sources, summary, table
 from setup.docs.texts import scopes
@@ -36,8 +37,8 @@ _GROUPS = {
 #: Page -> what is not on it.
 _NOT_LISTED = {
     "airflow": "A page of the UI that refuses a press says what to do, and is not listed here. ",
-    "specs-and-data": "Rows of `evenkeel doctor`, and errors of `make run` and `make up`, say what "
-    "to do. They are not listed here. ",
+    "specs-and-data": "[Rows of `evenkeel doctor`](doctor.md) have a page of their own. Errors of "
+    "`make run` and `make up` say what to do, and are not listed. ",
 }
 #: Airflow's own exceptions that tasks raise -> what Airflow does then.
 _OF_AIRFLOW = {
@@ -45,6 +46,10 @@ _OF_AIRFLOW = {
     "AirflowFailException": "A task failed. Airflow does not try it again.",
     "ValueError": "A DAG file has a wrong value. Airflow shows it as an import error.",
 }
+#: Line that is no error of a class -> its heading, and what it means.
+_ENDED = "Ended from outside"
+_OF_LINES = {_ENDED: "A signal ended a job. The exit code is 128 and the number of the signal."}
+_LINE = "evenkeel: error: "
 _HEAD = ["message", "why it happens", "what to do"]
 
 
@@ -99,7 +104,7 @@ def kinds() -> list[type[EvenkeelError]]:
 def _messages_page(name: str) -> str:
     title, pattern = _GROUPS[name]
     found = sorted({m[1:] for m in messages() if re.match(pattern, m.path)})
-    about = {kind.__name__: summary(kind) for kind in kinds()} | _OF_AIRFLOW
+    about = {kind.__name__: summary(kind) for kind in kinds()} | _OF_AIRFLOW | _OF_LINES
     of_kind = groupby(found, key=itemgetter(0))
     return page(
         title,
@@ -120,13 +125,13 @@ def _why(kind: str) -> str:
     return f" Why it happens: {OF_CLASSES[kind]}" if kind in OF_CLASSES else ""
 
 
-PAGES = {name: partial(_messages_page, name) for name in _GROUPS}
+PAGES = {name: partial(_messages_page, name) for name in _GROUPS} | {"doctor": findings.page_text}
 
 
 @cache
 def messages() -> list[Message]:
     """List every error whose message stands in the code."""
-    return [*_raised(), *_of_fields(), *_of_tasks()]
+    return [*_raised(), *_of_fields(), *_of_tasks(), *_of_findings(), *_of_lines()]
 
 
 def _of_fields() -> list[Message]:
@@ -165,36 +170,71 @@ def _of_tasks() -> list[Message]:
     return [Message(path, kind, what, fix) for path, kind, what, _, fix in split]
 
 
+def _of_findings() -> list[Message]:
+    """List what is raised as a row of the doctor says it."""
+    return [
+        Message(path, kind, text, ". *Or:* ".join(row.fix))
+        for path, tree, _ in sources()
+        for kind, call, function in _calls(tree)
+        if kind == SetupError.__name__
+        if isinstance(found := call.args[0], ast.Attribute) and found.attr == "found"
+        for given in [scopes()[path].within(function, call.lineno).names[ast.unparse(found.value)]]
+        for row in findings.rows()
+        if row.function == ast.unparse(given).partition("(")[0] and Status.wrong in row.statuses
+        for text in row.found
+    ]
+
+
+def _of_lines() -> list[Message]:
+    """List what a program says on stderr as its error, and is no error of a class."""
+    texts = [
+        (path, text.removeprefix(_LINE).partition(". "))
+        for path, tree, _ in sources()
+        for kind, call, function in _calls(tree)
+        if kind == "stderr.write"
+        for text in scopes()[path].within(function, call.lineno).cases(call.args[0])
+        # Others are a whole error, which has its row.
+        if text.startswith(_LINE) and not text.startswith(f"{_LINE}{{")
+    ]
+    return [Message(path, _ENDED, what, fix.strip()) for path, (what, _, fix) in texts]
+
+
 def _raised() -> list[Message]:
     names = {kind.__name__ for kind in kinds()}
     # Their callers give parts of a message that the class itself words.
     worded = {k.__name__ for k in kinds() if "what" not in signature(k).parameters}
     return [
-        Message(path, kind, what[0], ". *Or:* ".join(scope.cases(_fix(call))))
+        Message(path, kind, what, ". *Or:* ".join(scope.cases(_fix(call))))
         for path, tree, _ in sources()
         for kind, call, function in _calls(tree)
         if kind in names and call.args and isinstance(call.func, ast.Name) != (kind in worded)
         for scope in [scopes()[path].within(function, call.lineno)]
-        if (what := scope.cases(call.args[0]))
+        for what in scope.cases(call.args[0])
     ]
 
 
-def _calls(tree: ast.Module) -> Iterator[tuple[str, ast.Call, ast.FunctionDef | None]]:
-    """Yield each call of a plain name, with the outermost function or method around it.
+@cache
+def _calls(tree: ast.Module) -> list[tuple[str, ast.Call, ast.FunctionDef | None]]:
+    """List each call of a plain name, with the outermost function or method around it.
 
-    A call of `super().__init__` counts as one of the class that it is in.
+    A call of `super().__init__` counts as one of the class that it is in. So does a line that a
+    program writes to stderr, by the name `stderr.write`.
     """
     classes = [c for c in tree.body if isinstance(c, ast.ClassDef)]
     inside = [n for c in classes for n in c.body]
     functions = [n for n in [*tree.body, *inside] if isinstance(n, ast.FunctionDef)]
     around = {node: function for function in functions for node in ast.walk(function)}
     of = {node: c.name for c in classes for node in ast.walk(c)}
+    found = []
     for node in ast.walk(tree):
         match node:
             case ast.Call(func=ast.Name(id=name)):
-                yield name, node, around.get(node)
+                found.append((name, node, around.get(node)))
             case ast.Call(func=ast.Attribute(attr="__init__")) if node in of:
-                yield of[node], node, around.get(node)
+                found.append((of[node], node, around.get(node)))
+            case ast.Call(func=ast.Attribute(value=ast.Attribute(attr="stderr"), attr="write")):
+                found.append(("stderr.write", node, around.get(node)))
+    return found
 
 
 def _fix(call: ast.Call) -> ast.expr | None:

@@ -7,11 +7,12 @@ import io
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import replace
-from typing import Any, NamedTuple
+from dataclasses import is_dataclass, replace
+from functools import cache
+from typing import Any, NamedTuple, get_args, get_type_hints
 
 import numpy as np
-from pydantic import TypeAdapter
+from pydantic import BaseModel, TypeAdapter
 
 from evenkeel.registry.files import run_files as files
 from evenkeel.registry.files.folder import Folder
@@ -28,6 +29,17 @@ _FOLDERS: dict[type[Folder], tuple[str, str]] = {
     files.EpochFiles: ("epochs/NUMBER/", "Of an epoch"),
     files.KeptFiles: ("runs/RUN/ and epochs/NUMBER/", "Of a run, and kept by its epoch"),
 }
+#: Page of the fields of JSON files -> its title, and the folders that have these files. A class
+#: is on the first page that has it.
+FIELD_PAGES: dict[str, tuple[str, list[type[Folder]]]] = {
+    "fields.md": (
+        "Fields of a table's and an epoch's files",
+        [files.RegistryFiles, files.EpochFiles],
+    ),
+    "run-fields.md": ("Fields of a run's files", [files.RunFiles, files.KeptFiles]),
+}
+#: Name of another class in the type of a field, before it is a link.
+_LINKED = "{{{}}}"
 #: Values in the names of files.
 _NAMES: dict[str, Any] = {
     "digest": "DIGEST",
@@ -133,15 +145,47 @@ def places() -> list[str]:
     ]
 
 
-def fields_page() -> str:
-    """Return the page of the fields of every file that holds JSON."""
-    every = [file.kind for folder in _FOLDERS for file in files_of(folder)]
-    kinds = {kind.__name__: kind for kind in every if _is_model(kind)}
+@cache
+def models() -> dict[str, dict[str, Any]]:
+    """Return the classes of each page of fields, by name; those that a field has are with it."""
+    placed: dict[str, dict[str, Any]] = {name: {} for name in FIELD_PAGES}
+    for name, (_, folders) in FIELD_PAGES.items():
+        kinds = [file.kind for folder in folders for file in files_of(folder)]
+        for kind in (k for k in kinds if _is_model(k)):
+            for one in (kind, *_inner(kind)):
+                if not any(one.__name__ in of for of in placed.values()):
+                    placed[name][one.__name__] = one
+    return placed
+
+
+def _inner(kind: Any) -> Iterator[Any]:
+    """Yield the models that fields of a model have, and those of their fields."""
+    for hint in get_type_hints(kind).values():
+        left = [hint]
+        for part in left:
+            left += get_args(part)
+            if inspect.isclass(part) and (issubclass(part, BaseModel) or is_dataclass(part)):
+                yield part
+                yield from _inner(part)
+
+
+def fields_page(name: str) -> str:
+    """Return a page of the fields of files that hold JSON."""
+    title, _ = FIELD_PAGES[name]
+    (other,) = FIELD_PAGES.keys() - {name}
+    kinds = models()[name]
     return page(
-        "Fields of the registry's files",
-        "[Files of the registry](files.md) says which file holds which of these.",
-        *(f"## {name}\n{summary(kinds[name])}\n\n{_fields(kinds[name])}" for name in sorted(kinds)),
+        title,
+        "[Files of the registry](files.md) says which file holds which of these. Each digest is a "
+        f"sha256 in hex. [{FIELD_PAGES[other][0]}]({other}) is the other page.",
+        *(f"## {kind}\n{summary(kinds[kind])}\n\n{_fields(kinds[kind])}" for kind in sorted(kinds)),
     )
+
+
+def _link(name: str) -> str:
+    """Return a link to the section of a class."""
+    page_name = next(page for page, kinds in models().items() if name in kinds)
+    return f"[{name}]({page_name}#{name.lower()})"
 
 
 def arrays(kind: type[Profile | Sketch]) -> list[list[str]]:
@@ -182,9 +226,7 @@ def _listed(found: list[File]) -> str:
         [
             code(f.name),
             f.about or summary(f.kind),
-            f"[{f.kind.__name__}](fields.md#{f.kind.__name__.lower()})"
-            if _is_model(f.kind)
-            else _link_of_arrays(f.kind),
+            _link(f.kind.__name__) if _is_model(f.kind) else _link_of_arrays(f.kind),
         ]
         for f in sorted(found, key=lambda f: f.name)
     ]
@@ -202,19 +244,28 @@ def _is_model(kind: Any) -> bool:
     )
 
 
-def _fields(kind: Any) -> str:
+def field_rows(kind: Any) -> list[list[str]]:
+    """Return name, type, whether it is always there, and meaning of each field of a model."""
     schema = TypeAdapter(kind).json_schema(by_alias=True)
     about = fields(inspect.getdoc(kind) or "")
     named = {f.alias or n: n for n, f in getattr(kind, "model_fields", {}).items()}
-    rows: list[list[str]] = []
-    for name, field in schema["properties"].items():
-        always = "yes" if name in schema.get("required", []) else "no"
-        told = [type_of(field), always, about.get(named.get(name, name), "")]
-        # Neighbours of one meaning share a row.
-        if rows and told[-1] and rows[-1][1:] == told:
-            rows[-1][0] += f", {code(name)}"
-        else:
-            rows.append([code(name), *told])
+    always = schema.get("required", [])
+    return [
+        [
+            code(name),
+            type_of(field, link=_LINKED),
+            "yes" if name in always else "no",
+            about.get(named.get(name, name), ""),
+        ]
+        for name, field in schema["properties"].items()
+    ]
+
+
+def _fields(kind: Any) -> str:
+    rows = [
+        [name, re.sub(r"\{(\w+)\}", lambda found: _link(found[1]), of), *rest]
+        for name, of, *rest in field_rows(kind)
+    ]
     return table(["field", "type", "always there", "meaning"], rows)
 
 

@@ -119,7 +119,7 @@ def heavy_keys(
     least: Mapping[int, float],
     only: DataFrame | None = None,
 ) -> DataFrame:
-    """Run the second pass: by day the load of keys with at least `least`, and of explicit keys.
+    """Run the second pass: by day the load of keys with at least `least`, and of pinned keys.
 
     A day has a limit of its own: by that of a day with few events, nearly all keys of the others
     would be heavy.

@@ -18,7 +18,7 @@ from functools import partial
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from evenkeel.registry.files.records import ChannelWork, WindowRecord
+from evenkeel.registry.files.outcome_records import ChannelWork, WindowRecord
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel.table import Table
 from evenkeel_spark.events.aggregate import EVENTS, exact, fold, route

@@ -66,7 +66,7 @@ def learn(
     end : every day before it and before today (UTC) is complete; None: the day after the newest
         event. Events dated after today do not count. A day that may be incomplete is not stored
     relearn : sketch every day again, and replace the stored sketches
-    epoch : whose function gives the explicit keys; None: the current one
+    epoch : whose function gives the pinned keys; None: the current one
 
     Returns
     -------
@@ -194,7 +194,7 @@ def _sketched(part: DataFrame, spec: TableSpec, passes: Passes) -> dict[date, Sk
 
 
 def _listed(epoch: Epoch) -> Hashes:
-    """Return the keys that are listed whatever their load: those that the epoch places by name."""
+    """Return the keys that are listed whatever their load: those that the epoch pins or splits."""
     return np.union1d(epoch.function.explicit_keys, epoch.function.split.keys)
 
 

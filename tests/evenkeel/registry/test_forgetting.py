@@ -16,7 +16,8 @@ import pytest
 from evenkeel.inspect.past_plan import past_plan
 from evenkeel.inspect.status import table_status
 from evenkeel.registry.files.migration_records import MigrationRecord
-from evenkeel.registry.files.records import JobError, Manifest, WatchDecision
+from evenkeel.registry.files.outcome_records import JobError
+from evenkeel.registry.files.records import Manifest, WatchDecision
 from evenkeel.registry.files.run_files import EpochFiles
 from evenkeel.registry.forgetting import check_at_rest, forget_names, texts_of
 from evenkeel.registry.profiles import newest_profile

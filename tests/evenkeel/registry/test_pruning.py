@@ -14,13 +14,8 @@ from evenkeel.inspect.status import table_status
 from evenkeel.pipeline import steps
 from evenkeel.registry import pruning
 from evenkeel.registry.files.migration_records import MigrationRecord
-from evenkeel.registry.files.records import (
-    Approval,
-    ChannelRecord,
-    GateRecord,
-    ParamsRecord,
-    Question,
-)
+from evenkeel.registry.files.outcome_records import GateRecord
+from evenkeel.registry.files.records import Approval, ChannelRecord, ParamsRecord, Question
 from evenkeel.registry.forgetting import check_at_rest, forget_names
 from evenkeel.registry.profiles import epoch_plan, newest_profile
 from evenkeel.registry.pruning import prune

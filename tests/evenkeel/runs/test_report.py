@@ -12,12 +12,8 @@ from typing import Any
 import pytest
 
 from evenkeel.registry.files.migration_records import MigrationRecord
-from evenkeel.registry.files.records import (
-    Approval,
-    ExpectationRecord,
-    GateRecord,
-    ParamsRecord,
-)
+from evenkeel.registry.files.outcome_records import ExpectationRecord, GateRecord
+from evenkeel.registry.files.records import Approval, ParamsRecord
 from evenkeel.render.formatting import (
     imbalance_text,
 )

@@ -213,7 +213,7 @@ def test_lookup_of_split_keys_needs_the_row():
         ({"shares": [[1, 2], [3, 4]]}, "add up"),
         ({"shares": [[2**24, 0], [3, 4]]}, "over 0"),
         ({"shares": [[2**24], [3, 4]]}, "differ in number"),
-        ({"keys": [1, 3]}, "both explicit and split"),
+        ({"keys": [1, 3]}, "both pinned and split"),
     ],
 )
 def test_damaged_split_keys_are_refused(change, message):

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import ast
-import inspect
 import re
 import shlex
 import textwrap
@@ -25,6 +24,7 @@ from evenkeel.spec.custom_merges import MERGES_VARIABLE, merges
 from evenkeel.spec.loading import load_spec
 from evenkeel.spec.table_spec import TableSpec
 from setup.docs.reference.commands import parser_of
+from tests.support.docs.calls import bound_calls
 from tests.support.docs.readme import ROOT, block, shell
 from tests.support.docs.steps import run
 
@@ -144,31 +144,10 @@ def test_a_spec_loads(fence: Fence, tmp_path: Path, monkeypatch: pytest.MonkeyPa
 @of("python")
 def test_python_calls_what_there_is(fence: Fence) -> None:
     tree = ast.parse(fence.text)
-    calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call)]
-    found = [call for call in calls if (target := target_of(call.func)) and bound(call, target)]
-    assert found
+    assert [*bound_calls(tree, KNOWN)]
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             assert all(find_spec(alias.name) for alias in node.names)
-
-
-def target_of(node: ast.expr) -> Any:
-    """What of ours an expression names; None: it is of PySpark."""
-    if isinstance(node, ast.Name):
-        return KNOWN.get(node.id)
-    if isinstance(node, ast.Attribute) and (owner := target_of(node.value)) is not None:
-        return getattr(owner, node.attr)
-    if isinstance(node, ast.Call) and (function := target_of(node.func)) is not None:
-        kind = inspect.signature(function).return_annotation
-        return getattr(evenkeel, str(kind), None)
-    return None
-
-
-def bound(call: ast.Call, target: Any) -> inspect.BoundArguments:
-    """The arguments of a call, or TypeError; a method's first is its object."""
-    own = [None] if "." in target.__qualname__ else []
-    names = {k.arg: None for k in call.keywords if k.arg}
-    return inspect.signature(target).bind(*own, *call.args, **names)
 
 
 @of("sh")

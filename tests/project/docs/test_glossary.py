@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -10,6 +11,8 @@ import pytest
 
 from setup.docs import glossary
 from setup.docs.glossary import GLOSSARY, anchor, anchored, linked, pattern, terms
+from setup.docs.reference.markdown import sources
+from tests.support.wheel import ROOT
 
 #: Elements whose text is no prose.
 APART = {"a", "code", "pre", "h1", "h2", "h3", "h4", "h5", "h6", "script", "style", "button"}
@@ -117,6 +120,20 @@ def test_terms_in_html_are_linked_outside_of_tags_and_code() -> None:
     html = '<h3>Plan</h3><p title="plan">See <code>plan</code> or <a href="x">a plan</a>, a plan.'
     made = linked(html, "G.html", glossary._APART_HTML, glossary._LINK_HTML)
     assert made == html.replace(", a plan", ', a <a href="G.html#plan">plan</a>')
+
+
+def test_a_pinned_key_has_one_name() -> None:
+    """Pages, help and messages; stored fields keep theirs, which the glossary says."""
+    other = re.compile(r"explicit keys?\b|keys? placed by name|plac\w+ (\w+ )*keys by name", re.I)
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("docs/img/**/*.svg")]
+    texts = {str(file): file.read_text() for file in pages if file.name != "CHANGELOG.md"}
+    for path, tree, _ in sources():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                texts[f"{path}:{node.lineno}"] = node.value
+    assert {where: m[0] for where, text in texts.items() if (m := other.search(text))} == {}
+    (row,) = re.findall(r"^\| pinned key \|.*", GLOSSARY.read_text(), re.M)
+    assert all(f"`{stored}`" in row for stored in ("pinned", "explicit", "explicit_keys"))
 
 
 def test_each_term_of_the_glossary_has_an_anchor() -> None:

@@ -65,7 +65,7 @@ def test_a_job_is_asked_for_its_options_without_being_run() -> None:
 
 def test_errors_are_found_with_what_to_do() -> None:
     found = {message.what: message for message in messages()}
-    one = found["{text} is not {kind}"]
+    one = found["{text} is not a whole number"]
     assert (one.kind, one.path) == ("InputError", "spark_jobs/evenkeel_spark/jobs/generate.py")
     # A text that is a constant of another module.
     assert found["is missing, beside {others}: epoch {number} was published"].fix

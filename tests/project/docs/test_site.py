@@ -141,14 +141,18 @@ def test_the_site_has_the_example_specs(site: Path) -> None:
 def test_the_site_has_the_files_of_the_repository_that_its_pages_name(site: Path) -> None:
     for page, names in {
         "how-to/engines/clients.html": ("clients/go/evenkeel.go", "clients/rust/evenkeel.rs"),
+        "examples/index.html": ("examples/made_up.py",),
         "how-to/clusters/kubernetes.html": ("deploy/kubernetes/driver.yaml",),
         "how-to/operate/alerts.html": ("deploy/grafana/evenkeel.json",),
         "reference/FUNCTION.html": ("clients/vectors.txt",),
     }.items():
         links = Page(site / page).links
         for name in names:
-            assert any(link.endswith(name) for link in links), f"{page}: {name}"
+            shown = [(site / page).parent.joinpath(link).resolve() for link in links]
+            assert site / name in shown, f"{page}: {name}"
             assert (site / name).read_bytes() == (ROOT / name).read_bytes()
+    for page in ("how-to/engines/clients.html", "ARCHITECTURE.html"):
+        assert any(link.endswith("clients/index.html") for link in Page(site / page).links), page
 
 
 @pytest.mark.slow
@@ -202,6 +206,7 @@ def test_the_build_fails_by_what_leads_nowhere(copy: Path) -> None:
         "[No such anchor](GLOSSARY.md#no-such-word)": "no-such-word",
         "[No such file](../evenkeel/gone.py)": "gone.py",
         "![No picture](img/gone.png)": "gone.png",
+        "[Not on the site](../Makefile)": "Makefile is not on the site",
     }
     with (copy / "docs/GENERATOR.md").open("a") as page:
         page.write("\n" + "\n".join(wrong))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.docs.reader import HOW_TO, NOT_TRIED, Reader
+from tests.support.docs.reader import HOW_TO, NEEDS, NOT_TRIED, Reader
 from tests.support.docs.steps import blocks, run
 from tests.support.wheel import ROOT
 
@@ -17,11 +17,12 @@ from tests.support.wheel import ROOT
 STEPS, PYTHON = Path(__file__).with_name("commands.md"), ROOT / "docs" / "reference" / "python.md"
 #: Pages of places that nobody had here.
 SHOWN = [HOW_TO / f"{name}.md" for name in NOT_TRIED]
-#: Pages that are run: all others that have steps, by their tests.
+#: Pages that are run: all others that have steps, by their tests. One that wants a variable is
+#: not run everywhere, so its forms must stand on another, too.
 RUN = [*HOW_TO.rglob("*.md"), *ROOT.glob("examples/*.md"), STEPS]
-RUN = [page for page in RUN if page not in SHOWN]
+WHOLE = [HOW_TO / f"{name}.md" for name, (section, _) in NEEDS.items() if not section]
+RUN = [page for page in RUN if page not in (*SHOWN, *WHOLE)]
 _FENCE = re.compile(r"^ *```.*?^ *```", re.M | re.S)
-_STEPS = re.compile(r"^ *```sh\n(.*?)^ *```", re.M | re.S)
 #: Options of another program, such as those of `--submit` for spark-submit.
 _QUOTED = re.compile(r'"[^"]*"')
 _PROGRAMS = "evenkeel|airflow|pip"
@@ -70,9 +71,10 @@ def sentences() -> Iterator[tuple[str, str]]:
 
 
 def forms_of(pages: Iterable[Path]) -> set[Form]:
-    """Return the forms of commands in the steps of pages."""
-    steps = [step for page in pages for step in _STEPS.findall(page.read_text())]
-    return {form for step in steps for form in forms(step)}
+    """Return the forms of commands in the steps of pages, but for sections that need more."""
+    sections = {HOW_TO / f"{name}.md": section for name, (section, _) in NEEDS.items()}
+    found = [block for page in pages for block in blocks(page, sections.get(page))]
+    return {form for language, step in found if language == "sh" for form in forms(step)}
 
 
 def test_each_form_in_a_sentence_has_run() -> None:
@@ -87,9 +89,20 @@ def test_each_form_in_a_sentence_has_run() -> None:
 
 
 def test_each_form_on_a_page_that_nobody_could_run_has_run_on_another() -> None:
-    shown = forms_of(SHOWN)
+    shown = forms_of([*SHOWN, *WHOLE])
     assert {("evenkeel doctor", ""), ("evenkeel job bootstrap", "--submit")} < shown
     assert shown - forms_of(RUN) == set()
+
+
+def test_steps_that_want_a_variable_do_not_count() -> None:
+    (section, _) = NEEDS["read"]
+    page = HOW_TO / "read.md"
+    trino = [step for step in blocks(page) if step not in blocks(page, section)]
+    assert any("TRINO_HOME" in text for _, text in trino)
+    assert forms_of([page]) == {
+        form for language, t in blocks(page, section) if language == "sh" for form in forms(t)
+    }
+    assert WHOLE and not {*WHOLE} & {*RUN}
 
 
 def test_a_form_is_a_command_with_one_of_its_options() -> None:

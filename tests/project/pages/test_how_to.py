@@ -12,7 +12,8 @@ import pytest
 import evenkeel
 from evenkeel.spec.loading import load_spec
 from tests.support.alerts.promql import fires, rules
-from tests.support.docs.reader import HOW_TO, NOT_TRIED, free_port
+from tests.support.docs.elsewhere import ELSEWHERE
+from tests.support.docs.reader import HOW_TO, NEEDS, NOT_TRIED, free_port
 from tests.support.docs.steps import blocks, expected, file_of, missing, not_run, run
 from tests.support.iceberg.catalogs import EXAMPLE, serving
 from tests.support.wheel import ROOT, build_wheel
@@ -34,17 +35,8 @@ RUN += ("operate/leave", "first-table-s3", "clusters/s3", "engines/duckdb")
 RUN += ("engines/warehouses", "formats/iceberg")
 #: Pages that install the wheel, so their folder has it.
 WITH_WHEEL = ("operate/upgrade", "formats/iceberg")
-#: Pages whose fences other tests run: the file that reads the page, and how many fences it knows.
-ELSEWHERE = {
-    "clusters/yarn": ("evenkeel_airflow/test_yarn.py", 10),
-    "engines/java": ("clients/test_kafka_and_flink.py", 6),
-    "engines/clients": ("clients/test_usage.py", 4),
-    "formats/iceberg-catalogs": ("support/iceberg/catalogs.py", 7),
-}
 #: Page -> how its fences begin that no test runs. They want a container engine.
 NOT_RUN = {"cluster": ["docker compose exec "]}
-#: Page -> a section, and the variable without which it is left out: its program is not on PyPI.
-NEEDS = {"read": ("Trino", "TRINO_HOME")}
 #: Pages that change what is installed: one upgrades this version, and one takes the package out.
 OLDER, CHANGES = "0.0.9", ("operate/upgrade", "operate/leave")
 #: After the upgrade: a table that version 0.1.0 wrote, and left half moved, goes on.
@@ -165,9 +157,13 @@ def test_a_page_that_says_something_wrong_fails(tmp_path):
 def test_each_fence_of_a_page_is_run_or_named_here(tmp_path):
     pages = {str(p.relative_to(HOW_TO).with_suffix("")): p for p in HOW_TO.rglob("*.md")}
     assert set(pages) == {*RUN, *ELSEWHERE, *NOT_TRIED, "install"}
-    for name, (reader, fences) in ELSEWHERE.items():
-        assert pages[name].name in (ROOT / "tests" / reader).read_text()
-        assert len(blocks(pages[name])) == fences, f"{name}: does {reader} run the new fence?"
+    for name, (reader, left_by) in ELSEWHERE.items():
+        text = (ROOT / "tests" / reader).read_text()
+        assert pages[name].name in text
+        assert blocks(pages[name]) and left_by(pages[name], text) == [], name
+        more = tmp_path / "more.md"
+        more.write_text(f"{pages[name].read_text()}\n```sql\n1\n```\n")
+        assert left_by(more, text) != [], name
     here = {n: page for n, page in pages.items() if n not in {*ELSEWHERE, *NOT_TRIED}}
     left = {name: found for name, page in here.items() if (found := not_run(page))}
     assert left.keys() == NOT_RUN.keys()
@@ -226,7 +222,14 @@ def test_the_page_of_catalogs_shares_spec_and_settings_with_the_page_that_is_run
 
 
 def test_a_section_that_needs_more_is_left_out_alone(tmp_path):
+    whole = [name for name, (section, _) in NEEDS.items() if not section]
+    assert whole == ["clusters/yarn"] and NEEDS.keys() - whole <= {*RUN}
+    for name in whole:
+        reader, variable = ELSEWHERE[name][0], NEEDS[name][1]
+        assert f'skipif("{variable}" not in os.environ' in (ROOT / "tests" / reader).read_text()
     for name, (section, variable) in NEEDS.items():
+        if name in whole:
+            continue
         page = HOW_TO / f"{name}.md"
         every, rest = blocks(page), blocks(page, section)
         left_out = [text for block in every if block not in rest for text in block[1:]]

@@ -16,6 +16,9 @@ from tests.support.wheel import ROOT, Venv, copy_checkout
 HOW_TO = ROOT / "docs" / "how-to"
 #: Pages of places that nobody had: no test can run their steps.
 NOT_TRIED = ("clusters/databricks", "clusters/emr", "clusters/kubernetes")
+#: Page -> a section, and the variable without which no test runs it: its program is not on PyPI.
+#: An empty section stands for the whole page.
+NEEDS = {"read": ("Trino", "TRINO_HOME"), "clusters/yarn": ("", "EVENKEEL_CLUSTER")}
 #: A file that is there when the page of the installation has shown a rebalance.
 _REBALANCED = "registry/epochs/00000001/report.html"
 

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from evenkeel.pipeline import steps
-from evenkeel.registry.files.records import WindowRecord
+from evenkeel.registry.files.outcome_records import WindowRecord
 from evenkeel.spec.run_params import Params
 from evenkeel_spark.jobs import learn
 from evenkeel_spark.jobs.apply_window import apply_window
