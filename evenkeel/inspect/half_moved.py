@@ -11,12 +11,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from evenkeel.registry.epochs import Registry
-from evenkeel.registry.files.migration_records import PlanMark, Progress
+from evenkeel.registry.files.migration_records import Progress
 from evenkeel.registry.files.records import MovingMark
 from evenkeel.registry.files.run_files import RunFiles
 from evenkeel.registry.pruning import readable_plan
 from evenkeel.registry.verdict import (
     ROLL_BACK,
+    forbid,
     mark,
     newest_attempt,
     read_rolled_back,
@@ -95,7 +96,9 @@ def moving_plans(registry: Registry) -> Iterator[tuple[str, str]]:
 
 
 def end_damaged_runs(registry: Registry, dry_run: bool = False) -> list[str]:
-    """End each run that has begun to move rows, and has lost the plan or the record of it.
+    """End each run that has begun to move rows and cannot end itself.
+
+    It has lost the plan or the record of it, or a repair has given it up.
 
     Call it once every table is at rest: such a run has then ended, whatever its files said. It is
     marked as rolled back and withdrawn, so that nothing carries its plan out again.
@@ -117,7 +120,12 @@ def end_damaged_runs(registry: Registry, dry_run: bool = False) -> list[str]:
         except DamagedError:
             torn = True
         plan = readable_plan(run)
-        if not torn and (half is None or (plan is not None and plan.digest == half.digest)):
+        whole = half is None or (
+            plan is not None
+            and plan.digest == half.digest
+            and not run.withdrawn(half.digest).exists()
+        )
+        if whole and not torn:
             continue
         ended.append(name)
         if dry_run:
@@ -139,8 +147,7 @@ def _end_back(run: RunFiles, digest: str) -> None:
         withdraw(run, digest)
     else:
         # No row of it has moved any more. Its plan may be there yet, and a cleared job publish it.
-        with suppress(FileExistsError):
-            run.withdrawn(digest).create(PlanMark(digest=digest))
+        forbid(run, digest)
         run.migration.remove()
 
 

@@ -36,7 +36,7 @@ def prune(registry: Registry, since: datetime, days: int) -> dict[str, int]:
     ----------
     since : nothing that was written from then on is removed
     days : days of events, before the newest, whose sketches and window records stay. Sketches that
-        another spec has made count by the newest of all
+        another spec has made count by the newest of all. The first window's record stays, too
 
     Raises
     ------
@@ -58,7 +58,9 @@ def prune(registry: Registry, since: datetime, days: int) -> dict[str, int]:
             heavy = {file.name for file in (kept.profile, kept.learned, kept.report)}
             gone["files of epochs"] += prune_files(store, f"epochs/{number:08d}", since, heavy)
     gone["lists of channels"] = _prune_lists(registry, since, current.plan_digest)
-    gone["windows"] = _prune_days(store, [WINDOWS], since, days)
+    # The first one stays: a state table that is empty again begins there.
+    first = registry.files.window_ends()[:1]
+    gone["windows"] = _prune_days(store, [WINDOWS], since, days, first)
     sketches = [f"{SKETCHES}/{made}" for made in registry.files.sketch_folders()]
     gone["sketches"] = _prune_days(store, sketches, since, days)
     return {kind: count for kind, count in gone.items() if count}
@@ -142,8 +144,19 @@ def _prune_lists(registry: Registry, since: datetime, current: str | None) -> in
     return prune_files(registry.store, SPEC_CHANNELS, since, set(old.values()))
 
 
-def _prune_days(store: Store, folders: Collection[str], since: datetime, days: int) -> int:
-    """Remove files named by a day that is so many days before the newest; return how many."""
+def _prune_days(
+    store: Store,
+    folders: Collection[str],
+    since: datetime,
+    days: int,
+    kept: Collection[date] = (),
+) -> int:
+    """Remove files named by a day that is so many days before the newest; return how many.
+
+    Parameters
+    ----------
+    kept : days whose files stay
+    """
     found = {
         folder: {name: day for name in store.names(folder) if (day := _day(name)) is not None}
         for folder in folders
@@ -153,7 +166,9 @@ def _prune_days(store: Store, folders: Collection[str], since: datetime, days: i
         return 0
     first = max(known) - timedelta(days=days)
     return sum(
-        prune_files(store, folder, since, {n for n, day in dated.items() if day < first})
+        prune_files(
+            store, folder, since, {n for n, day in dated.items() if day < first and day not in kept}
+        )
         for folder, dated in found.items()
     )
 

@@ -40,6 +40,13 @@ class Attempt:
     ended: bool
     withdrawn: bool = False
 
+    @property
+    def over(self) -> bool:
+        """Whether no job carries it on: it is rolled back to the end, or given up."""
+        if self.verdict == PUBLISH:
+            return self.withdrawn
+        return self.verdict == ROLL_BACK and self.ended
+
 
 def newest_attempt(run: RunFiles, digest: str) -> Attempt:
     """Read the newest attempt of the run at the plan of that digest.
@@ -116,10 +123,15 @@ def withdraw(run: RunFiles, digest: str) -> bool:
         if verdict == PUBLISH or has_started(run, digest):
             return False
         mark(run, digest, attempt.number, done=True)
-    with suppress(FileExistsError):
-        run.withdrawn(digest).create(PlanMark(digest=digest))
+    forbid(run, digest)
     # A later attempt may have begun before it could see that.
     return newest_attempt(run, digest).number == attempt.number
+
+
+def forbid(run: RunFiles, digest: str) -> None:
+    """Let no job carry out the plan of that digest any more, also if it is decided to publish."""
+    with suppress(FileExistsError):
+        run.withdrawn(digest).create(PlanMark(digest=digest))
 
 
 def has_started(run: RunFiles, digest: str) -> bool:

@@ -66,8 +66,8 @@ OF_GIVEN = {
     "keys that had moved, such as an upsert of Flink.",
     r"another run has applied|its commits tell|the window .*(was applied|ends at)": "Two runs "
     "added windows at once, or a table was brought back to an older version.",
-    r"windows are applied": "Each window is added once, in order. This one comes again, or too "
-    "early.",
+    r"windows are applied|no window is in it": "Each window is added once, in order. This one "
+    "comes again, or too early.",
     r"belongs to table|holds state of|is (a table|(being )?adopted as a table) of"
     r"|holds a Delta table|has the constraint \{ours\}": "Two specs name one folder, a spec was "
     "copied, or another system made the table.",

@@ -33,7 +33,7 @@ from evenkeel_spark.tables.delta.unfinished_table import (
     first_properties,
     guard_new,
 )
-from evenkeel_spark.tables.membership import refuse_missing, table_in_errors
+from evenkeel_spark.tables.membership import table_in_errors
 from evenkeel_spark.tables.table_properties import MADE_PROPERTY, made_properties
 from evenkeel_spark.windows.applied_windows import applied
 from partitioning.errors import FenceError, InputError
@@ -52,8 +52,6 @@ class DeltaEvolving:
     def check_owned(self, name: str) -> None:
         """Refuse a table of the spec that is not there, or is not ours."""
         spec = self.table.spec
-        if state.table_version(self.spark, spec.state[name].path) < 0:
-            refuse_missing(spec, name)
         check_made_from_events(check_ours(self.spark, spec, name), table_in_errors(spec, name))
 
     def properties(self, path: str) -> dict[str, str]:

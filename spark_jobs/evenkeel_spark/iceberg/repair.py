@@ -11,20 +11,19 @@ from contextlib import suppress
 from pyspark.sql import SparkSession
 
 from evenkeel.inspect.half_moved import find_half_moved
-from evenkeel.registry.files.migration_records import PlanMark
 from evenkeel.registry.files.run_files import RunFiles
 from evenkeel.registry.state_view import slot_column
-from evenkeel.registry.verdict import PUBLISH, has_started, newest_attempt
+from evenkeel.registry.verdict import PUBLISH, forbid, has_started, newest_attempt
 from evenkeel.table import Table
 from evenkeel_spark.iceberg.placing import count_misplaced, name_column, place_late, slot_name
 from evenkeel_spark.iceberg.roll_back import roll_back
 from evenkeel_spark.plans.approved_plan import approved_migration
 from evenkeel_spark.plans.attempts import end_damaged
 from evenkeel_spark.runtime.command import say
-from evenkeel_spark.tables.iceberg.checks import adopted_tables
+from evenkeel_spark.tables.iceberg.checks import adopted_tables, lost_icebergs
 from evenkeel_spark.tables.iceberg.commits import commits_back
 from evenkeel_spark.tables.iceberg.table import IcebergTable
-from evenkeel_spark.tables.membership import table_in_errors
+from evenkeel_spark.tables.membership import refuse_missing, table_in_errors
 from partitioning.errors import DamagedError, EvenkeelError, FenceError, InputError
 
 
@@ -47,13 +46,15 @@ def repair(
     ------
     FenceError : a table is under an epoch that the registry does not have; or another epoch was
         published meanwhile
+    InputError : a table is missing, which is said once the others are at rest; or is another one
     """
     spec, registry = table.spec, table.registry
     for name in _unended(table):
         _end(spark, table, name, dry_run, registry_older)
     _give_up_claims(table, dry_run, registry_older)
     function, wrong = table.epoch().function, []
-    for name, one in adopted_tables(spark, spec).items():
+    lost = lost_icebergs(spark, spec)
+    for name, one in adopted_tables(spark, spec, lost=lost).items():
         where, column, epoch = table_in_errors(spec, name), slot_name(one), one.epoch() or 0
         elsewhere, wanted = count_misplaced(one, function), slot_column(function.epoch)
         branches = one.branches()
@@ -83,6 +84,8 @@ def repair(
     # A plan that has claimed the next epoch ends first, or a person gives it up.
     if _claimed(table) is None:
         end_damaged(table, dry_run)
+    for name in lost:
+        refuse_missing(spec, name)
     return wrong
 
 
@@ -135,9 +138,7 @@ def _give_up_claims(table: Table, dry_run: bool, asked: bool) -> None:
             # The run first: without its claim, nothing would tell that it is given up. Its job may
             # still sleep, or be cleared: it has the verdict to publish.
             for run in owners:
-                with suppress(FileExistsError):
-                    run.withdrawn(digest).create(PlanMark(digest=digest))
-                run.migration.remove()
+                _give_up(run, digest, dry_run)
             registry.files.claim(number).remove()
             say(f"the claim of epoch {number} by plan {digest[:12]} is given up")
         elif number > current + 1 or not any(_can_end(run, digest) for run in owners):
@@ -145,6 +146,13 @@ def _give_up_claims(table: Table, dry_run: bool, asked: bool) -> None:
                 f"epoch {number} is claimed by plan {digest[:12]}, and no run here can end it; "
                 "--registry-older gives that plan up"
             )
+
+
+def _give_up(run: RunFiles, digest: str, dry_run: bool) -> None:
+    """Let no job go on with a run that is decided to publish."""
+    if not dry_run:
+        forbid(run, digest)
+        run.migration.remove()
 
 
 def _can_end(run: RunFiles, digest: str) -> bool:
@@ -177,7 +185,10 @@ def _end(spark: SparkSession, table: Table, name: str, dry_run: bool, given_up: 
                 return
         forward = newest_attempt(run, half.digest).verdict == PUBLISH
         say(f"run {name} has begun and not ended: it goes {'forward' if forward else 'back'}")
-        if not dry_run:
+        if forward and _claimed(table) is None and lost_icebergs(spark, table.spec):
+            say(f"run {name}: a table is lost, so it cannot be published. It is given up")
+            _give_up(run, half.digest, dry_run)
+        elif not dry_run:
             roll_back(spark, approved_migration(table, name, half.digest))
     except (DamagedError, FenceError, InputError) as error:
         claimed = half is not None and _claimed(table) == half.digest

@@ -17,7 +17,7 @@ from evenkeel_spark.migration.roll_back import decided
 from evenkeel_spark.plans.approved_plan import Migration, published
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.crash_point import crash_point
-from evenkeel_spark.tables.iceberg.checks import adopted_tables
+from evenkeel_spark.tables.iceberg.checks import adopted_tables, lost_icebergs
 from partitioning.errors import FenceError
 
 
@@ -47,7 +47,11 @@ def roll_back(spark: SparkSession, migration: Migration) -> None:
         return
     mark(run, digest, number, done=False)
     crash_point("going back")
-    for name, table in adopted_tables(spark, migration.table.spec, members=False).items():
+    spec = migration.table.spec
+    lost = lost_icebergs(spark, spec)
+    for name in lost:
+        say(f"{name}: there is no such table any more, so the others go back without it")
+    for name, table in adopted_tables(spark, spec, members=False, lost=lost).items():
         if newest_attempt(run, digest).number != number:
             raise FenceError("another attempt has begun", run.url, "Nothing: leave it to that one")
         if table.epoch() == migration.after.epoch and not decided(migration):

@@ -7,11 +7,14 @@ changes a table.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from pyspark.sql import SparkSession
 
+from evenkeel.registry.epochs import Epoch
 from evenkeel.registry.verdict import PUBLISH
+from evenkeel.table import Table
 from evenkeel_spark.plans.approved_plan import AGAIN, Migration
 from evenkeel_spark.plans.attempts import check_newest_attempt, check_parent_current
 from evenkeel_spark.tables.delta import commits, constraints, state
@@ -150,6 +153,25 @@ def our_commits(spark: SparkSession, migration: Migration, name: str) -> list[co
             elif commit.operation in commits.MOVE_OPERATIONS:
                 moved.append(commit)
     return moved
+
+
+def plans_since(
+    spark: SparkSession, table: Table, name: str, current: Epoch
+) -> Iterator[tuple[str, str]]:
+    """Yield run and digest of the commits of plans since the current epoch, newest first.
+
+    A table that was made again has versions from 0. All its commits count then.
+    """
+    path, known = table.spec.state[name].path, current.tables.get(name)
+    since = -1
+    if known is not None and known.version <= state.table_version(spark, path):
+        since = known.version
+    for commit in commits.newest_first(spark, path):
+        if commit.version <= since:
+            return
+        run, digest = commit.meta.get("run"), commit.meta.get("digest")
+        if run and digest:
+            yield str(run), str(digest)
 
 
 def _foreign(commit: commits.Commit, plan: Plan) -> str | None:

@@ -17,8 +17,9 @@ from pyspark.sql import SparkSession
 from evenkeel.inspect.half_moved import moving_plans
 from evenkeel.pipeline.steps import read_plan
 from evenkeel.registry.epochs import Epoch, TableVersion
-from evenkeel.registry.verdict import PUBLISH, ROLL_BACK, mark, newest_attempt, settle
+from evenkeel.registry.verdict import PUBLISH, ROLL_BACK, forbid, mark, newest_attempt, settle
 from evenkeel.table import Table
+from evenkeel_spark.migration.fence import plans_since
 from evenkeel_spark.migration.placement import REPAIRING, Placement
 from evenkeel_spark.migration.publish import check_still_admitted
 from evenkeel_spark.plans.approved_plan import Migration, approved_migration
@@ -26,7 +27,9 @@ from evenkeel_spark.plans.attempts import end_damaged
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.delta import commits, constraints, state
 from evenkeel_spark.tables.delta.checksums import misplaced_rows
+from evenkeel_spark.tables.delta.filesystem import occupied
 from evenkeel_spark.tables.delta.preflight import check_tables
+from evenkeel_spark.tables.membership import lost_tables, refuse_missing
 from evenkeel_spark.tables.moving import repair_advice
 from partitioning.errors import DamagedError, FenceError, InputError
 from partitioning.function.function import PartitioningFunction
@@ -52,11 +55,13 @@ class RepairTarget:
     runs : migrations that have touched a table and have not ended
     forward : the one of them that is decided to publish; None: all go back
     function : that alone is to hold
+    lost : names of the state tables that are gone. Without one, no run goes forward
     """
 
     runs: list[Migration]
     forward: Migration | None
     function: PartitioningFunction
+    lost: list[str]
 
 
 def repair(
@@ -76,16 +81,18 @@ def repair(
 
     Raises
     ------
-    InputError : nothing is bootstrapped yet; a state table is missing or not this spec's; or rows
-        of a key cannot be merged exactly. No table was changed then
+    InputError : nothing is bootstrapped yet; a state table is not this spec's; or rows of a key
+        cannot be merged exactly. No table was changed then. Or a state table is missing, which is
+        said once the others are at rest
     FenceError : other writers never let us commit, or another run has decided otherwise since this
         began; or the registry is older than a table
     """
     # A column that was added by hand may be in the spec for as long as its rows are merged.
-    check_tables(spark, table.spec, added=True)
-    decided = _decide(spark, table)
-    function = decided.function
-    findings = [f for n in table.spec.state if (f := _look(spark, table, n, function))]
+    lost = lost_tables(table.spec, partial(occupied, spark))
+    check_tables(spark, table.spec, added=True, lost=lost)
+    decided = _decide(spark, table, lost)
+    function, left = decided.function, [name for name in table.spec.state if name not in lost]
+    findings = [f for name in left if (f := _look(spark, table, name, function))]
     _tell(decided, findings, "would be" if dry_run else "is")
     if not registry_older:
         for finding in findings:
@@ -96,12 +103,21 @@ def repair(
     ]
     for placement in placements:
         placement.check_possible()
-    if dry_run:
-        end_damaged(table, dry_run)
-        return findings
-    if not _settle(decided):
-        # A run was decided to publish, or began another attempt, since `_decide` looked.
-        return repair(spark, table, registry_older=registry_older)
+    if not dry_run:
+        if not _settle(decided):
+            # A run was decided to publish, or began another attempt, since `_decide` looked.
+            return repair(spark, table, registry_older=registry_older)
+        _bring(spark, table, decided, placements)
+    end_damaged(table, dry_run)
+    for name in lost:
+        refuse_missing(table.spec, name)
+    return findings
+
+
+def _bring(
+    spark: SparkSession, table: Table, decided: RepairTarget, placements: list[Placement]
+) -> None:
+    """Bring the tables to what is decided, and end the runs."""
     for placement in placements:
         placement.bring()
     if decided.forward is not None:
@@ -111,20 +127,19 @@ def repair(
         run, digest, number = migration.run, migration.plan.digest, migration.attempt
         if settle(run, digest, number, ROLL_BACK) == ROLL_BACK:
             mark(run, digest, number, done=True)
-    end_damaged(table)
-    return findings
 
 
-def _decide(spark: SparkSession, table: Table) -> RepairTarget:
+def _decide(spark: SparkSession, table: Table, lost: list[str]) -> RepairTarget:
     current = table.epoch()
     runs = _unfinished(spark, table, current)
-    forward = next((m for m in runs if _verdict(m) == PUBLISH), None)
-    return RepairTarget(runs, forward, current.function if forward is None else forward.after)
+    forward = None if lost else next((m for m in runs if _verdict(m) == PUBLISH), None)
+    function = current.function if forward is None else forward.after
+    return RepairTarget(runs, forward, function, lost)
 
 
 def _check_decision(spark: SparkSession, table: Table, function: PartitioningFunction) -> None:
     """Refuse to go on where a repair would bring the tables to another function by now."""
-    wanted = _decide(spark, table).function
+    wanted = _decide(spark, table, lost_tables(table.spec, partial(occupied, spark))).function
     if wanted.digest != function.digest:
         raise FenceError(
             f"epoch {wanted.epoch} is the one to bring the tables to by now, and was epoch "
@@ -137,6 +152,8 @@ def _check_decision(spark: SparkSession, table: Table, function: PartitioningFun
 def _tell(decided: RepairTarget, findings: list[TableFault], what: str) -> None:
     """Say what is wrong, and what is done, or would be."""
     epoch = decided.function.epoch
+    for name in decided.lost:
+        say(f"{name}: nothing is left of it: the others {what} brought to rest without it")
     if not findings and decided.forward is None:
         say(f"every state table admits epoch {epoch} alone: nothing to repair")
     for finding in findings:
@@ -145,7 +162,7 @@ def _tell(decided: RepairTarget, findings: list[TableFault], what: str) -> None:
         forward = migration is decided.forward
         way = "brought to its end and published" if forward else "rolled back"
         if not forward and _verdict(migration) == PUBLISH:
-            way = "ended: another run goes forward"
+            way = f"ended: {'a table is lost' if decided.lost else 'another run goes forward'}"
         say(f"run {migration.run.name} (plan {migration.plan.digest[:12]}) {what} {way}")
     for finding in findings:
         say(f"{finding.name}: {what} brought to epoch {epoch}")
@@ -163,7 +180,7 @@ def _check_not_older(spark: SparkSession, table: Table, finding: TableFault, epo
     """
     name, path = finding.name, table.spec.state[finding.name].path
     found = max(_epochs(spark, path, finding.existing), default=epoch)
-    plans = _plans_since(spark, table, name, table.epoch()) if found > epoch else iter(())
+    plans = plans_since(spark, table, name, table.epoch()) if found > epoch else iter(())
     run, _ = next(plans, (None, None))
     registry = table.registry
     if run is None or registry.run(run).plan.exists() or run in registry.files.moving_runs():
@@ -192,25 +209,6 @@ def _epochs(spark: SparkSession, path: str, existing: Iterable[str]) -> Iterator
             yield next((int(c.meta["epoch"]) for c in made if c.meta.get("step") == STEP), 0)
 
 
-def _plans_since(
-    spark: SparkSession, table: Table, name: str, current: Epoch
-) -> Iterator[tuple[str, str]]:
-    """Yield run and digest of the commits of plans since the current epoch, newest first.
-
-    A table that was made again has versions from 0. All its commits count then.
-    """
-    path, known = table.spec.state[name].path, current.tables.get(name)
-    since = -1
-    if known is not None and known.version <= state.table_version(spark, path):
-        since = known.version
-    for commit in commits.newest_first(spark, path):
-        if commit.version <= since:
-            return
-        run, digest = commit.meta.get("run"), commit.meta.get("digest")
-        if run and digest:
-            yield str(run), str(digest)
-
-
 def _settle(decided: RepairTarget) -> bool:
     """Have every run roll back that is not decided; False if the decision is out of date.
 
@@ -223,6 +221,9 @@ def _settle(decided: RepairTarget) -> bool:
             return False
         if settle(run, digest, number, ROLL_BACK) != PUBLISH:
             mark(run, digest, number, done=False)
+        elif decided.lost:
+            # If that table comes back, the others must not go forward again.
+            forbid(run, digest)
         elif decided.forward is None:
             return False
     return True
@@ -259,7 +260,7 @@ def _unfinished(spark: SparkSession, table: Table, current: Epoch) -> list[Migra
     moved rows last. A clone has none, and a log is cleaned: there the registry tells which began.
     """
     found: dict[str, Migration | None] = {}
-    histories = (_plans_since(spark, table, name, current) for name in table.spec.state)
+    histories = (plans_since(spark, table, name, current) for name in table.spec.state)
     for run, digest in chain(*histories, moving_plans(table.registry)):
         if digest not in found:
             found[digest] = _migration(table, run, digest)
@@ -272,8 +273,7 @@ def _migration(table: Table, run: str, digest: str) -> Migration | None:
         if read_plan(table.registry.run(run)).digest != digest:
             return None
         migration = approved_migration(table, run, digest)
-        newest = newest_attempt(migration.run, digest)
-        return None if newest.verdict == ROLL_BACK and newest.ended else migration
+        return None if newest_attempt(migration.run, digest).over else migration
     except (DamagedError, FenceError, InputError) as error:
         say(f"run {run}: its files cannot be used, and it does not go forward: {error}")
         return None

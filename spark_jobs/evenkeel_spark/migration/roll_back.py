@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
 from pyspark.sql import SparkSession
 
 from evenkeel.registry.verdict import PUBLISH, ROLL_BACK, mark, newest_attempt, settle
+from evenkeel.table import Table
 from evenkeel_spark.migration.fence import existing_constraints, owned
 from evenkeel_spark.migration.publish import publish
 from evenkeel_spark.migration.table_migration import SWEEPS, TableMigration
@@ -22,6 +23,8 @@ from evenkeel_spark.plans.approved_plan import Migration, published
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.crash_point import crash_point
 from evenkeel_spark.tables.delta import commits, constraints, state
+from evenkeel_spark.tables.delta.filesystem import occupied
+from evenkeel_spark.tables.membership import lost_tables, without_tables
 from evenkeel_spark.tables.moving import repair_advice
 from partitioning.errors import FenceError
 from partitioning.planning.batches import Stops
@@ -53,7 +56,7 @@ def roll_back(spark: SparkSession, migration: Migration) -> dict[str, int]:
         publish(spark, migration)
         return {}
     mark(run, digest, number, done=False)
-    migration = replace(migration, attempt=number)
+    migration = replace(migration, attempt=number, table=_table_that_is_left(spark, migration))
     moved = {}
     throttle = Throttle(spark, migration, back=True)
     # Compute the stops only once a table is known to be ours.
@@ -63,6 +66,15 @@ def roll_back(spark: SparkSession, migration: Migration) -> dict[str, int]:
         say(f"{name}: {moved[name]:,} rows moved back")
     mark(run, digest, number, done=True)
     return moved
+
+
+def _table_that_is_left(spark: SparkSession, migration: Migration) -> Table:
+    """Return the table without state tables that are gone: they must not hold the others up."""
+    spec = migration.table.spec
+    lost = lost_tables(spec, partial(occupied, spark))
+    for name in lost:
+        say(f"{name}: nothing is left of it at {spec.state[name].path}, so nothing moves back")
+    return Table(without_tables(spec, lost))
 
 
 def decided(migration: Migration) -> bool:

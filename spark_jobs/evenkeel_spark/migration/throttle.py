@@ -235,9 +235,9 @@ def _tasks(spark: SparkSession, migration: Migration) -> list[int]:
     """
     read = task_bytes(spark)
     most = [0] * max(len(f.channels) for f in (migration.before, migration.after))
-    for name, version in migration.plan.tables.items():
+    for name in migration.table.spec.state:
         try:
-            files = state.files(spark, migration.path(name), version)
+            files = state.files(spark, migration.path(name), migration.plan.tables[name])
         except DamagedError:
             # Its log was cleaned, or the table was made again: no attempt before has to be matched.
             files = state.files(spark, migration.path(name))

@@ -116,7 +116,7 @@ def mark_started(migration: Migration) -> None:
 
 
 def end_damaged(table: Table, dry_run: bool = False) -> None:
-    """End the runs whose files are damaged, once the tables are at rest, and say which."""
+    """End the runs that cannot end themselves, once the tables are at rest, and say which."""
     for name in end_damaged_runs(table.registry, dry_run):
         what = "would be" if dry_run else "is"
-        say(f"run {name} has files that cannot be read: it {what} ended")
+        say(f"run {name} is given up, or has files that cannot be read: it {what} ended")

@@ -6,7 +6,7 @@ the tables that there are then, so a record counts no more.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from pyspark.sql import SparkSession
 
@@ -153,6 +153,28 @@ def _way_out(spec: TableSpec, name: str) -> str:
     return f"{evolve}, or for a table that was adopted {release}"
 
 
+def lost_tables(spec: TableSpec, occupied: Callable[[str], bool]) -> list[str]:
+    """Return the names of the state tables of a spec that are gone, and that others can go without.
+
+    None counts if all are gone, because a store that is not there looks so. Nor does one that the
+    registry knows at another place: the spec has a wrong path then.
+
+    Parameters
+    ----------
+    occupied : returns whether there is anything at a place
+    """
+    known = known_tables(Registry(spec.registry))
+    here = {name: part.path for name, part in spec.state.items()}
+    lost = [n for n, path in here.items() if known.get(n, path) == path and not occupied(path)]
+    return lost if len(lost) < len(here) else []
+
+
+def without_tables(spec: TableSpec, names: Collection[str]) -> TableSpec:
+    """Return a spec without some of its state tables."""
+    left = {name: part for name, part in spec.state.items() if name not in names}
+    return spec.model_copy(update={"state": left})
+
+
 def refuse_missing(spec: TableSpec, name: str) -> None:
     """Refuse a state table that the registry knows and whose folder has none.
 
@@ -162,8 +184,11 @@ def refuse_missing(spec: TableSpec, name: str) -> None:
     """
     path, known = spec.state[name].path, known_tables(Registry(spec.registry))
     if known:
+        leave = "" if spec.plain else f", and run `evenkeel evolve {spec.table} --drop {name}`"
         raise InputError(
             f"holds no state table, and {name!r} is known at {known.get(name, path)}",
             path,
-            "Correct the path in the spec, or bring the folder back",
+            "Correct the path in the spec, or bring the folder back. If it is gone for good, run "
+            f"`evenkeel repair {spec.table}`, which ends a run. Then take it out of the "
+            f"spec{leave}",
         )

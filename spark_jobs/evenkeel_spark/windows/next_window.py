@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 
 from evenkeel.table import Table
@@ -39,6 +39,8 @@ def waiting(
                 _catch_up(tables, ahead, name, until, newest),
             )
         waits = until or first
+        if until is None:
+            _check_first(tables, table, found, name, start, allow_gap)
         if waits is not None and waits < start:
             _check_gap(tables, table, found, name, waits, start)
         if waits is not None and waits < start and not allow_gap:
@@ -93,6 +95,48 @@ def _check_gap(
             )
 
 
+def _check_first(
+    tables: WindowTables,
+    table: Table,
+    found: Mapping[str, Applied],
+    name: str,
+    start: date,
+    allow_gap: bool,
+) -> None:
+    """Refuse to begin an empty table at a later day than another one: no later window brings them.
+
+    The records of the registry do not tell it, because they may be gone.
+    """
+    ends = {other: there.until for other, there in found.items() if there.until is not None}
+    for other in ends:
+        days = list(tables.windows(other))
+        has = any(began < start for began, _ in added(days))
+        if has or not (allow_gap or _tells_all(days)):
+            raise InputError(
+                f"no window is in it, and {other} {'has' if has else 'may have'} days before "
+                f"{start}, which {name} would lack for ever",
+                table_in_errors(table.spec, name),
+                _catch_up(tables, other, name, None, max(ends.values())),
+            )
+
+
+def _tells_all(days: Sequence[Days]) -> bool:
+    """Tell whether a table began empty, and each window since is known.
+
+    Parameters
+    ----------
+    days : that are in it, newest first, as far as known
+    """
+    older = [ended for _, ended in days[1:]]
+    # A note says again what was there before it.
+    said = [
+        ended
+        for (began, ended), before in zip(days, [*older, None], strict=True)
+        if began is None and ended != before
+    ]
+    return said == [date.min]
+
+
 def _catch_up(tables: WindowTables, ahead: str, name: str, until: date | None, newest: date) -> str:
     """Return the advice for a table that lacks windows which another one has."""
     return (
@@ -136,6 +180,9 @@ def _lacks(windows: Iterator[Days], start: date, end: date) -> bool:
 def _missed(windows: Iterator[Days], until: date | None, newest: date | None) -> str:
     """Return the arguments for the first window after `until` that another table already has."""
     days = list(windows)
+    if until is None and not _tells_all(days):
+        end = min((ended for _, ended in days if ended > date.min), default=newest)
+        return f"--start DAY --end {end} --allow-gap, with the first day of its events as DAY"
     known = [window for window in added(days) if until is None or window[1] > until]
     start, end = min(known, default=(until, newest))
     if until is None or start is None:

@@ -12,7 +12,14 @@ from evenkeel.pipeline import approval, steps
 from evenkeel.pipeline.metrics import run_metrics
 from evenkeel.registry.files.run_files import RunFiles
 from evenkeel.registry.profiles import run_names
-from evenkeel.registry.verdict import PUBLISH, begin_attempt, newest_attempt, settle, withdraw
+from evenkeel.registry.verdict import (
+    PUBLISH,
+    begin_attempt,
+    forbid,
+    newest_attempt,
+    settle,
+    withdraw,
+)
 from evenkeel.runs.record import headline, read_run
 from evenkeel.spec.run_params import Params
 from evenkeel.table import open_table
@@ -179,6 +186,18 @@ def test_a_run_that_is_decided_to_publish_and_has_lost_its_record_is_never_publi
     assert end_damaged_runs(shop.registry) == ["r"] and found(shop) is None
     # Its job may be cleared: the verdict is to publish, and the plan is there.
     assert newest_attempt(begun, digest).withdrawn
+
+
+def test_a_run_that_a_killed_repair_has_given_up_is_ended_by_the_next(
+    shop: Shop, begun: RunFiles
+) -> None:
+    digest = steps.read_plan(begun).digest
+    assert settle(begun, digest, 1, PUBLISH) == PUBLISH
+    assert end_damaged_runs(shop.registry) == [] and not newest_attempt(begun, digest).over
+    forbid(begun, digest)
+    assert newest_attempt(begun, digest).over and found(shop) is not None
+    assert end_damaged_runs(shop.registry, dry_run=True) == ["r"] and found(shop) is not None
+    assert end_damaged_runs(shop.registry) == ["r"] and found(shop) is None
 
 
 def test_a_plan_that_was_killed_while_it_took_the_place_of_another_ends_that_one(

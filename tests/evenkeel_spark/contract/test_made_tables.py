@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from datetime import date
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from pyspark.sql import SparkSession
 
 from evenkeel.pipeline import steps
+from evenkeel.registry.epochs import Registry
 from evenkeel_spark.jobs import (
     apply_window,
     bootstrap,
@@ -19,8 +21,9 @@ from evenkeel_spark.jobs import (
     verify,
 )
 from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
-from partitioning.errors import FenceError, InputError
+from partitioning.errors import DamagedError, FenceError, InputError
 from tests.conftest import SEEN
+from tests.support.iceberg.stages import Crash
 from tests.support.worlds.both_formats import Tables, events_of, folded
 from tests.support.worlds.evolved import COLUMNS
 
@@ -39,6 +42,24 @@ class MadeTables:
         made = events_of(spark, tmp_path, self.iceberg)
         assert made.job(bootstrap, "--end", "2013-01-08") == 0
         return made
+
+    def test_tables_of_one_bootstrap_are_of_the_same_values(
+        self, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """It was killed between two tables, and an amount was corrected before it ran again."""
+        tables = events_of(spark, tmp_path, self.iceberg)
+        with patch.object(Registry, "publish", side_effect=Crash), pytest.raises(Crash):
+            tables.job(bootstrap, "--end", "2013-01-08")
+        tables.lose("seen")
+        events = tables.world.events
+        tables.world.write_events(events.assign(miles=events["miles"] + 1))
+        assert tables.job(bootstrap, "--end", "2013-01-08") == DamagedError.exit_code
+        assert "from other events than there are now" in capsys.readouterr().err
+        assert not tables.world.table.registry.numbers()
+        # The advice works.
+        tables.lose("totals")
+        assert tables.job(bootstrap, "--end", "2013-01-08") == 0
+        check_folded(tables, "2013-01-08")
 
     def test_a_window_is_folded_once(self, tables: Tables) -> None:
         check_folded(tables, "2013-01-08")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -119,6 +120,14 @@ class Tables:
             new.tableProperty("format-version", "3").create()
         else:
             rows.repartition(2).write.format("delta").save(path)
+
+    def lose(self, name: str) -> None:
+        """Remove a table for good."""
+        path = self.world.table.spec.state[name].path
+        if self.iceberg:
+            self.spark.sql(f"DROP TABLE {path} PURGE")
+        else:
+            shutil.rmtree(path)
 
     def moved_key(self) -> str:
         """Return a key that is new, and whose channel another epoch than the first has changed."""

@@ -30,12 +30,15 @@ from evenkeel_spark.tables.membership import (
     known_tables,
     owning_spec,
     refuse_missing,
+    without_tables,
 )
 from evenkeel_spark.tables.table_properties import SLOTS_PROPERTY, TABLE_PROPERTY
 from partitioning.errors import InputError
 
 
-def check_tables(spark: SparkSession, spec: TableSpec, added: bool = False) -> None:
+def check_tables(
+    spark: SparkSession, spec: TableSpec, added: bool = False, lost: Collection[str] = ()
+) -> None:
     """Refuse state tables that are missing, not this spec's, or do not fit it.
 
     They must have the spec's columns, and all must have the same number of slots. None that the
@@ -45,12 +48,15 @@ def check_tables(spark: SparkSession, spec: TableSpec, added: bool = False) -> N
     ----------
     added : let the spec name a column that somebody has added to the table since bootstrap, and a
         team's table have other partitions
+    lost : names of tables that may be missing, and are left out
 
     Raises
     ------
     InputError : names the folder, or both folders if two tables disagree
     """
-    found = check_same_tables(spark, spec)
+    check_members(spec, partial(owning_spec, spark))
+    spec = without_tables(spec, lost)
+    found = {name: check_ours(spark, spec, name) for name in spec.state}
     check_slot_count(spec, found)
     check_comparable(spark, spec)
     for name, state in spec.state.items():
@@ -70,22 +76,6 @@ def check_tables(spark: SparkSession, spec: TableSpec, added: bool = False) -> N
                 f"ALTER TABLE {sql_name(state.path)} SET TBLPROPERTIES "
                 f"('{VECTORS_PROPERTY}' = 'true')",
             )
-
-
-def check_same_tables(spark: SparkSession, spec: TableSpec) -> dict[str, dict[str, str]]:
-    """Return the properties of the spec's state tables, which must be those of the registry.
-
-    Raises
-    ------
-    InputError : one is missing, is not this spec's, or is not known; or the registry has one more
-    """
-    check_members(spec, partial(owning_spec, spark))
-    found = {}
-    for name, state in spec.state.items():
-        if table_version(spark, state.path) < 0:
-            refuse_missing(spec, name)
-        found[name] = check_ours(spark, spec, name)
-    return found
 
 
 def check_slot_count(spec: TableSpec, found: Mapping[str, Mapping[str, str]]) -> None:
@@ -119,10 +109,13 @@ def check_ours(spark: SparkSession, spec: TableSpec, name: str) -> dict[str, str
 
     Raises
     ------
-    InputError : it is not this spec's. If the registry knows it, the advice brings it back
+    InputError : it is missing, or not this spec's. If the registry knows it, the advice brings it
+        back
     """
     path = spec.state[name].path
-    if table_version(spark, path) >= 0 and TABLE_PROPERTY not in properties(spark, path):
+    if table_version(spark, path) < 0:
+        refuse_missing(spec, name)
+    elif TABLE_PROPERTY not in properties(spark, path):
         check_not_released(spec, name)
         registry = Registry(spec.registry)
         if known_tables(registry).get(name) == path:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
@@ -24,7 +24,9 @@ from evenkeel_spark.tables.membership import (
     check_members,
     check_not_released,
     known_tables,
+    lost_tables,
     table_in_errors,
+    without_tables,
 )
 from evenkeel_spark.tables.moving import repair_advice
 from evenkeel_spark.tables.table_properties import REGISTRY_PROPERTY, SLOTS_PROPERTY, TABLE_PROPERTY
@@ -45,7 +47,7 @@ def iceberg_table(spark: SparkSession, spec: TableSpec, name: str) -> IcebergTab
 
 
 def adopted_tables(
-    spark: SparkSession, spec: TableSpec, *, members: bool = True
+    spark: SparkSession, spec: TableSpec, *, members: bool = True, lost: Collection[str] = ()
 ) -> dict[str, IcebergTable]:
     """Return the spec's tables by name; all must be adopted, as the spec has them.
 
@@ -53,6 +55,7 @@ def adopted_tables(
     ----------
     members : they must be those that the registry knows. A run is given up without: tables may
         have joined or left since it began
+    lost : names of tables that may be missing, and are left out
 
     Raises
     ------
@@ -61,13 +64,18 @@ def adopted_tables(
     if members:
         check_members(spec, lambda path: owner_of(IcebergTable(spark, path)))
     found = {}
-    for name, part in spec.state.items():
+    for name, part in without_tables(spec, lost).state.items():
         table = found[name] = iceberg_table(spark, spec, name)
         properties = check_adopted(spec, name, table)
         if not part.plain:
             check_columns(name, part, properties, table.schema().names)
             check_made_of(spec, name, properties)
     return found
+
+
+def lost_icebergs(spark: SparkSession, spec: TableSpec) -> list[str]:
+    """Return the names of tables that are gone, and that the others can go without."""
+    return lost_tables(spec, lambda path: IcebergTable(spark, path).exists())
 
 
 def check_adopted(spec: TableSpec, name: str, table: IcebergTable) -> dict[str, str]:

@@ -88,10 +88,13 @@ def bootstrap_iceberg(spark: SparkSession, table: Table, end: date | None) -> bo
                 crash_point("created")
         finally:
             rows.unpersist()
-    heads = {}
+    heads, noted = {}, ""
     for name, one in adopted_tables(spark, spec).items():
-        # Another bootstrap may have been first.
-        check_made(one.properties(), table_in_errors(spec, name), made)
+        # Another bootstrap may have been first, and of other events.
+        found, where = one.properties(), table_in_errors(spec, name)
+        check_made(found, where, made)
+        noted = noted or found[MADE_PROPERTY]
+        check_same_events(found, where, noted)
         heads[name] = TableVersion(one.name, one.head())
         say(f"{name}: ready at {one.name}")
     table.registry.publish(function, heads)

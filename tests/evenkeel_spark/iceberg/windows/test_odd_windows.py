@@ -16,6 +16,7 @@ from evenkeel_spark.iceberg.migrate import migrate
 from evenkeel_spark.iceberg.verify import verify
 from evenkeel_spark.jobs import adopt
 from evenkeel_spark.jobs.apply_window import apply_window
+from evenkeel_spark.jobs.bootstrap import bootstrap
 from evenkeel_spark.tables.delta.placement_sql import misplaced_sql
 from evenkeel_spark.windows.iceberg import merging, notes
 from evenkeel_spark.windows.iceberg.notes import note_until, renew_note
@@ -36,6 +37,23 @@ def test_rolled_back_tables_get_the_window_again(lake: SparkSession, kept: World
         apply_window(lake, kept.table, day(10), day(12))
     apply_window(lake, kept.table, day(8), day(10))
     check(lake, kept, day(10))
+
+
+def test_a_table_that_is_empty_again_lacks_no_day_that_the_other_has(
+    lake: SparkSession, fed: World
+) -> None:
+    bootstrap(lake, fed.table)
+    before, table = one(lake, "seen").head(), fed.table
+    apply_window(lake, table, day(1), day(10))
+    apply_window(lake, table, day(10), day(12))
+    one(lake, "seen").call("rollback_to_snapshot", {"snapshot_id": str(before)})
+    table.registry.files.window(day(10)).remove()
+    for allow_gap in (False, True):
+        with pytest.raises(InputError, match="--start 2013-01-01 --end 2013-01-10"):
+            apply_window(lake, table, day(10), day(12), allow_gap)
+    apply_window(lake, table, day(1), day(10))
+    apply_window(lake, table, day(10), day(12))
+    check(lake, fed, day(12))
 
 
 def test_rows_out_of_place_are_placed_first(lake: SparkSession, kept: World) -> None:

@@ -10,6 +10,7 @@ import pytest
 import yaml
 from pyspark.sql import SparkSession
 
+from evenkeel_spark.events.reader import read_events
 from evenkeel_spark.iceberg.migrate import migrate
 from evenkeel_spark.iceberg.verify import verify
 from evenkeel_spark.jobs.apply_window import apply_window
@@ -114,6 +115,27 @@ def test_two_bootstraps_at_once_make_one_state(
         bootstrap(lake, fed.table, day(8))
     check(lake, fed, day(8))
     assert fed.table.registry.numbers() == [0]
+
+
+def test_two_bootstraps_at_once_make_no_tables_of_different_values(
+    spark: SparkSession, lake: SparkSession, fed: World, tmp_path: Path
+) -> None:
+    """An amount is corrected when the other one has made its first table, and died."""
+    real, other = making.rows_until, [lake_in(spark, tmp_path)]
+
+    def after_another(*given):
+        if other:
+            with at("created", crash), pytest.raises(Crash):
+                bootstrap(other.pop(), fed.table, day(8))
+            fed.write_events(fed.events.assign(miles=fed.events["miles"] + 1))
+            given = (read_events(lake, fed.table.spec), *given[1:])
+        return real(*given)
+
+    with patch.object(making, "rows_until", after_another):
+        for _ in range(2):
+            with pytest.raises(DamagedError, match="from other events than there are now"):
+                bootstrap(lake, fed.table, day(8))
+    assert fed.table.registry.numbers() == []
 
 
 @pytest.mark.parametrize("point", ["branched", "merged"])
