@@ -1,4 +1,4 @@
-"""What fields of a spec must keep between them."""
+"""Rules between the fields of a spec."""
 
 from __future__ import annotations
 

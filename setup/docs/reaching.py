@@ -44,10 +44,10 @@ def reaching(function: ast.FunctionDef, line: int) -> dict[str, ast.expr]:
                 for target, value in zip(names, values, strict=False):
                     if isinstance(target, ast.Name):
                         found[target.id].append((place, value))
-    values = {name: _left(assigned, here) for name, assigned in found.items()}
+    kept = {name: _left(assigned, here) for name, assigned in found.items()}
     return {
         name: left[0] if len(left) == 1 else ast.BoolOp(ast.Or(), left)
-        for name, left in values.items()
+        for name, left in kept.items()
         if left
     }
 
