@@ -23,7 +23,8 @@ def page_text() -> str:
         "Python API",
         '```python\nimport evenkeel\n\nepoch = evenkeel.open_table("sales").epoch()\n```',
         "These names are public. All others may change with any release. The site (`make docs`) "
-        "shows the signature, the parameters and the errors of each below.",
+        "shows the signature, the parameters and the errors of each below. On GitHub, three colons "
+        "and the name stand there instead.",
         *(part for package, use in PACKAGES.items() for part in _package(package, use)),
     )
 
