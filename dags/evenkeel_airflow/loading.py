@@ -19,7 +19,7 @@ from airflow.configuration import conf
 from airflow.exceptions import AirflowException
 from airflow.sdk import DAG, get_parsing_context
 
-from evenkeel.spec.catalog import load_catalog, named_folder
+from evenkeel.spec.catalog import Catalog, load_catalog, named_folder
 from evenkeel.spec.loading import load_spec, spec_files
 from evenkeel.spec.parts import Partitions
 from evenkeel.spec.table_spec import TableSpec
@@ -78,9 +78,9 @@ def load_tables(
     place = _checked(folder)
     check_default_args(default_args or {}, "load_tables")
     wanted = get_parsing_context().dag_id
-    for path, spec in _specs(place, wanted):
+    for path, spec, left_out in _specs(place, wanted):
         for kind, build in DAG_BUILDERS.items():
-            if wanted not in (None, name := f"{kind}_{spec.table}"):
+            if wanted not in (None, name := f"{kind}_{spec.table}") or kind == left_out:
                 continue
             if (dag := build(spec, str(path), default_args or {})) is not None:
                 attach(notifiers, dag.tasks if notifiers else ())
@@ -94,14 +94,17 @@ def report_problems(folder: str | Path | None = None) -> None:
     ------
     InputError : one line for each wrong spec
     """
-    _, problems = _right_and_wrong(_checked(folder))
+    _, problems = _right_and_wrong(load_catalog(_checked(folder)))
     if problems:
         # Airflow shows the last line, with the error's class before it.
         raise InputError("\n".join(problems))
 
 
-def _specs(folder: Path, wanted: str | None) -> Iterator[tuple[Path, TableSpec]]:
-    """Yield the right specs; of a wanted DAG that of its table alone, if one file names it."""
+def _specs(folder: Path, wanted: str | None) -> Iterator[tuple[Path, TableSpec, str | None]]:
+    """Yield the right specs; of a wanted DAG that of its table alone, if one file names it.
+
+    With each comes the kind of DAG that it has not: a vacuum would remove another table's files.
+    """
     if wanted is not None:
         tables = [
             wanted.removeprefix(f"{kind}_") for kind in DAG_BUILDERS if wanted.startswith(kind)
@@ -116,16 +119,17 @@ def _specs(folder: Path, wanted: str | None) -> Iterator[tuple[Path, TableSpec]]
                 # Airflow itself says only that it has not found the DAG of its task.
                 log.error("no DAGs for a wrong spec: %s", error)
                 return
-            yield named[0], spec
+            yield named[0], spec, None
             return
-    specs, problems = _right_and_wrong(folder)
+    catalog = load_catalog(folder)
+    specs, problems = _right_and_wrong(catalog)
     for problem in problems:
         log.warning("no DAGs for a wrong spec: %s", problem)
-    yield from specs.items()
+    for file, spec in specs.items():
+        yield file, spec, "maintain" if file in catalog.around else None
 
 
-def _right_and_wrong(folder: Path) -> tuple[dict[Path, TableSpec], list[str]]:
-    catalog = load_catalog(folder)
+def _right_and_wrong(catalog: Catalog) -> tuple[dict[Path, TableSpec], list[str]]:
     problems = [str(problem) for problem in catalog.problems]
     right = {}
     for file, spec in catalog.specs.items():

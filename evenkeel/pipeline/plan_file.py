@@ -57,6 +57,9 @@ def write_plan(
     if there is None:
         _create_plan(run, made)
     else:
+        if there.digest != made.digest:
+            # The gate has passed another plan.
+            run.gate_plan.remove()
         run.plan.write(made)
     try:
         # Write, then look, as migrate does: one of the two sees the other.

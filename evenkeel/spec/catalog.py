@@ -26,10 +26,12 @@ class Catalog:
     ----------
     specs : by file, in order of name
     problems : one error for each file left out
+    around : of `specs`, those in whose state table another spec has a place: no vacuum may run
     """
 
     specs: dict[Path, TableSpec]
     problems: tuple[EvenkeelError, ...]
+    around: frozenset[Path] = frozenset()
 
 
 def named_folder(configured: str | None) -> Path | None:
@@ -52,8 +54,8 @@ def load_catalog(folder: Path) -> Catalog:
     """Read every `*.yaml` and `*.yml` file of the folder.
 
     Leave out a spec that is wrong, or that has the name or the registry of an earlier file, and
-    return it as a problem. So are two specs of which one has a place in a state table of the other,
-    and a missing folder. Raise nothing.
+    return it as a problem. So is one that has a place in a state table of another, and a missing
+    folder. Raise nothing.
     """
     specs: dict[Path, TableSpec] = {}
     problems: list[EvenkeelError] = []
@@ -79,10 +81,11 @@ def load_catalog(folder: Path) -> Catalog:
         else:
             specs[file] = spec
             names[spec.table] = registries[registry] = file
-    for file, overlap in overlaps(specs).items():
+    inside, around = overlaps(specs)
+    for file, overlap in inside.items():
         del specs[file]
         problems.append(overlap)
-    return Catalog(specs, tuple(problems))
+    return Catalog(specs, tuple(problems), around & specs.keys())
 
 
 def load_unchanged(file: Path) -> TableSpec:

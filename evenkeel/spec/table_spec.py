@@ -108,8 +108,8 @@ class TableSpec(Strict):
     )
     strategy: str = Field(
         "frontier",
-        description=f"how the next function is built: one of {', '.join(PRODUCTION)}. Other "
-        "strategies are for backtests",
+        description=f"how the next function is built: one of {', '.join(PRODUCTION)}. All but "
+        "frontier need a `max_imbalance`, and take no `budget`. Others are for backtests",
     )
     options: dict[str, Any] = Field({}, description="options of the strategy")
     trigger: float = Field(

@@ -60,8 +60,10 @@ def page_text() -> str:
 def _cells(module: str) -> Iterator[list[str]]:
     for row in rows():
         if row.module == module and (asking := [s for s in row.statuses if s in _ASKING]):
-            either = [", ".join(map(code, texts)) for texts in (row.what, row.found)]
-            yield [either[0], " or ".join(asking), either[1], ". *Or:* ".join(row.fix)]
+            # A name is code only if a part of it stands for a value: else it may read as a command.
+            names = [code(name) if "{" in name else name for name in row.what]
+            found = ", ".join(map(code, row.found))
+            yield [", ".join(names), " or ".join(asking), found, ". *Or:* ".join(row.fix)]
 
 
 @cache

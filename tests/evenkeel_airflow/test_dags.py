@@ -20,7 +20,7 @@ from tests.support.airflow_env import airflow_db, dag_bag, dag_of  # noqa: F401 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import DAG, Asset
 
-from evenkeel_airflow.operators import Approve
+from evenkeel_airflow.operators import Approve, ValidatePlan
 from tests.support.worlds.shop import Shop
 from tests.support.cases.dag_runs import PIPELINE
 # isort: on
@@ -172,6 +172,14 @@ def test_two_dags_given_one_run_id_share_no_folder(
     shop = Shop(tmp_path)
     monkeypatch.setenv("EVENKEEL_TABLES", str(tmp_path))
     monkeypatch.setattr(SparkSubmitOperator, "execute", lambda *_: None)
+    # The steps before the jobs that move rows go by the same name.
+    shop.learn(f"{kind}_words--same")
+    shop.plan(f"{kind}_words--same", force=True)
+    with DAG(f"{kind}_words"):
+        before = [step(task_id=step.__name__, spec=shop.spec) for step in (ValidatePlan, Approve)]
+    for task in before:
+        task.execute({"run_id": "same", "params": {}})
+    assert shop.registry.run(f"{kind}_words--same").exists("approval.json")
     dag = dag_bag().dags[f"{kind}_words"]
     for name in ("learn", "migrate", "verify", "roll_back"):
         task = dag.get_task(name)
@@ -183,13 +191,6 @@ def test_two_dags_given_one_run_id_share_no_folder(
         task.execute({"ti": ti, "run_id": "same"})
         given = dict(zip(task.application_args[::2], task.application_args[1::2], strict=True))
         assert given["--run"] == f"{kind}_words--same"
-    # The steps between the jobs go by the same name.
-    shop.learn(f"{kind}_words--same")
-    with DAG(f"{kind}_words"):
-        task = Approve(task_id="approve", spec=shop.spec)
-    shop.plan(f"{kind}_words--same", force=True)
-    task.execute({"run_id": "same", "params": {}})
-    assert shop.registry.run(f"{kind}_words--same").exists("approval.json")
     assert not shop.registry.store.names("runs/same")
 
 

@@ -101,6 +101,18 @@ def test_a_wrong_spec_is_an_import_error_where_it_is_asked_for(dags: Path, world
     assert "broken.yaml" in error.strip().splitlines()[-1]
 
 
+def test_a_table_around_a_place_of_another_one_has_no_vacuum(world: World) -> None:
+    spec = yaml.safe_load(Path(world.spec_path).read_text())
+    inside = f"{spec['state']['totals']['path']}/eu"
+    other = {**spec, "table": "eu", "registry": f"{inside}/registry"}
+    other["state"] = {"eu": {**spec["state"]["totals"], "path": "eu"}}
+    (world.folder / "eu.yaml").write_text(yaml.safe_dump(other, sort_keys=False))
+    namespace: dict[str, object] = {}
+    evenkeel_airflow.load_tables(namespace, world.folder)
+    assert {"rebalance_trips", "repair_trips"} <= namespace.keys()
+    assert not {"maintain_trips", "rebalance_eu"} & namespace.keys()
+
+
 def test_no_folder_at_all_says_how_to_name_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("EVENKEEL_TABLES")
     with pytest.raises(loading.InputError, match=r"got none\. Name it there, or set EVENKEEL_T"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import permutations
 from pathlib import Path
 
@@ -40,44 +40,35 @@ def check_apart(spec: TableSpec, file: str) -> None:
         )
 
 
-def overlaps(specs: Mapping[Path, TableSpec]) -> dict[Path, InputError]:
-    """Return the specs that have a place in another one's state table, and those others.
+def overlaps(specs: Mapping[Path, TableSpec]) -> tuple[dict[Path, InputError], frozenset[Path]]:
+    """Return an error for each spec with a place in another one's state table, and those others.
 
     Parameters
     ----------
     specs : by file
     """
+    places = [
+        (file, field, path, {place_parts(path, links) for links in (True, False)})
+        for file, spec in specs.items()
+        for field, path in _places(spec)
+    ]
     outers: dict[tuple[str, ...], tuple[Path, str]] = {}
-    for file, spec in specs.items():
-        for field, path in _places(spec):
-            if _is_state(field):
-                outers.setdefault(place_parts(path), (file, field))
+    for file, field, _, ways in places:
+        for parts in ways if _is_state(field) else ():
+            outers.setdefault(parts, (file, field))
     found: dict[Path, InputError] = {}
-    for file, spec in specs.items():
-        for field, path in _places(spec):
-            for other, outer in _around(path, outers):
-                if other == file or (field == _SOURCE and outer[1] == 0):
-                    continue
-                depth = "that of" if outer[1] == 0 else "inside of"
-                said = f"{field}: is {depth} {outer[0]} of {other.name} (got {path!r})"
-                found.setdefault(file, InputError(said, str(file), _ELSEWHERE))
-                said = f"{outer[0]}: holds {field} of {file.name}"
-                found.setdefault(other, InputError(said, str(other), _ELSEWHERE))
-    return found
-
-
-_ELSEWHERE = "Give each state table, registry and input a folder of its own"
-
-
-def _around(
-    path: str, outers: Mapping[tuple[str, ...], tuple[Path, str]]
-) -> Iterator[tuple[Path, tuple[str, int]]]:
-    """Yield the state tables around a path: the spec's file, its field, and folders in between."""
-    for parts in {place_parts(path, links) for links in (True, False)}:
-        for size in range(len(parts) + 1):
-            between = parts[size:]
-            if (known := outers.get(parts[:size])) and not _hidden(between):
-                yield known[0], (known[1], len(between))
+    around: set[Path] = set()
+    for file, field, path, ways in places:
+        for whole, size in ((way, n) for way in ways for n in range(len(way) + 1)):
+            other, outer = outers.get(whole[:size], (file, ""))
+            below = whole[size:]
+            if other == file or _hidden(below) or (field == _SOURCE and not below):
+                continue
+            said = f"{field}: is {'inside' if below else 'that'} of {outer} of {other.name}"
+            fix = "Give each state table, registry and input a folder of its own"
+            found.setdefault(file, InputError(f"{said} (got {path!r})", str(file), fix))
+            around.add(other)
+    return found, frozenset(around)
 
 
 def _places(spec: TableSpec) -> list[tuple[str, str]]:

@@ -7,6 +7,7 @@ is found by its operator. The spec among its rendered arguments says which table
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 from pathlib import Path
 
 from airflow.models.renderedtifields import RenderedTaskInstanceFields as Rendered
@@ -19,14 +20,15 @@ from evenkeel_ui.access import APPLY
 from partitioning.errors import EvenkeelError
 
 OPERATOR = "ApplyWindow"
-#: Failed windows that one page shows.
-MAX_FAILURES = 100
+#: Failed windows that one page shows, and those of all tables that it reads to find them.
+MAX_FAILURES, MAX_READ = 100, 2_000
 
 
 def failed_windows(session: Session, tables: Iterable[str]) -> dict[tuple[str, str, str], str]:
     """Return (DAG, run, task) -> table of each window that failed, and that no later one passed.
 
-    Airflow has an index on the state of tasks, so this costs little however many tasks there are.
+    Airflow has an index on the state of tasks, and the newest failures alone are read. So this
+    costs little however many tasks there are.
     """
     if not (known := {*tables}):
         return {}
@@ -58,7 +60,7 @@ def failed_windows(session: Session, tables: Iterable[str]) -> dict[tuple[str, s
     found: dict[tuple[str, str, str], str] = {}
     # Failures of other tables may be newer than those of these tables.
     with session.execute(query) as failures:
-        for dag, run, task, fields in failures:
+        for dag, run, task, fields in islice(failures, MAX_READ):
             table = _table_of(fields or {})
             if table in known:
                 found[dag, run, task] = table

@@ -32,10 +32,10 @@ def refuse_open_days(
     moment = (now or datetime.now(UTC)).astimezone(UTC)
     if not isinstance(events.schema[need_time(spec)].dataType, T.TimestampType):
         moment += EARLIEST_ZONE
-    if end > (today := moment.date()):
+    if end > (last := moment.date()):
         raise InputError(
-            f"expected days that are over, found an end of {end} on {today} (UTC): events that "
-            "come later would never be counted",
+            f"expected days that are over, found an end of {end}, and it may be {last} at most: "
+            "events that come later would never be counted",
             "--end",
-            "Give today at most, as the end is the day after the last; or wait",
+            f"Give {last}, as the end is the day after the last; or wait",
         )

@@ -138,7 +138,8 @@ def _give_up_claims(table: Table, dry_run: bool, asked: bool) -> None:
             # The run first: without its claim, nothing would tell that it is given up. Its job may
             # still sleep, or be cleared: it has the verdict to publish.
             for run in owners:
-                _give_up(run, digest, dry_run)
+                forbid(run, digest)
+                run.migration.remove()
             registry.files.claim(number).remove()
             say(f"the claim of epoch {number} by plan {digest[:12]} is given up")
         elif number > current + 1 or not any(_can_end(run, digest) for run in owners):
@@ -146,13 +147,6 @@ def _give_up_claims(table: Table, dry_run: bool, asked: bool) -> None:
                 f"epoch {number} is claimed by plan {digest[:12]}, and no run here can end it; "
                 "--registry-older gives that plan up"
             )
-
-
-def _give_up(run: RunFiles, digest: str, dry_run: bool) -> None:
-    """Let no job go on with a run that is decided to publish."""
-    if not dry_run:
-        forbid(run, digest)
-        run.migration.remove()
 
 
 def _can_end(run: RunFiles, digest: str) -> bool:
@@ -186,8 +180,11 @@ def _end(spark: SparkSession, table: Table, name: str, dry_run: bool, given_up: 
         forward = newest_attempt(run, half.digest).verdict == PUBLISH
         say(f"run {name} has begun and not ended: it goes {'forward' if forward else 'back'}")
         if forward and _claimed(table) is None and lost_icebergs(spark, table.spec):
-            say(f"run {name}: a table is lost, so it cannot be published. It is given up")
-            _give_up(run, half.digest, dry_run)
+            given = "would be" if dry_run else "is"
+            say(f"run {name}: a table is lost, so it cannot be published. It {given} given up")
+            if not dry_run:
+                # Its record stays until all tables are at rest: it tells what they stand under.
+                forbid(run, half.digest)
         elif not dry_run:
             roll_back(spark, approved_migration(table, name, half.digest))
     except (DamagedError, FenceError, InputError) as error:

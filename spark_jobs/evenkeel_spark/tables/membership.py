@@ -184,11 +184,17 @@ def refuse_missing(spec: TableSpec, name: str) -> None:
     """
     path, known = spec.state[name].path, known_tables(Registry(spec.registry))
     if known:
-        leave = "" if spec.plain else f", and run `evenkeel evolve {spec.table} --drop {name}`"
+        if len(spec.state) == 1:
+            gone = "give the spec another path and registry, and make the table again"
+        else:
+            leave = "" if spec.plain else f", and run `evenkeel evolve {spec.table} --drop {name}`"
+            gone = (
+                f"remove what is left in the folder, and run `evenkeel repair {spec.table}`, which "
+                f"ends a run. Then take it out of the spec{leave}"
+            )
         raise InputError(
             f"holds no state table, and {name!r} is known at {known.get(name, path)}",
             path,
-            "Correct the path in the spec, or bring the folder back. If it is gone for good, run "
-            f"`evenkeel repair {spec.table}`, which ends a run. Then take it out of the "
-            f"spec{leave}",
+            "Correct the path in the spec, or bring the folder back. If it is gone for good, "
+            f"{gone}",
         )
