@@ -60,10 +60,8 @@ def page_text() -> str:
 def _cells(module: str) -> Iterator[list[str]]:
     for row in rows():
         if row.module == module and (asking := [s for s in row.statuses if s in _ASKING]):
-            # A name is code only if a part of it stands for a value: else it may read as a command.
-            names = [code(name) if "{" in name else name for name in row.what]
             found = ", ".join(map(code, row.found))
-            yield [", ".join(names), " or ".join(asking), found, ". *Or:* ".join(row.fix)]
+            yield [", ".join(row.what), " or ".join(asking), found, ". *Or:* ".join(row.fix)]
 
 
 @cache

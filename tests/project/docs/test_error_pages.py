@@ -84,7 +84,7 @@ def test_each_row_of_the_doctor_is_on_its_page() -> None:
     shown = page.count("\n| ") - 2 * len(findings.HEADINGS)
     assert shown == len(asking) + 1
     # What a function takes as a parameter is what its callers give.
-    assert "| `{table}: input`, `{table}: state {name}` | warning | `{url}: only jobs" in page
+    assert "| {table}: input, {table}: state {name} | warning | `{url}: only jobs" in page
 
 
 def test_a_name_has_the_values_that_may_reach_a_line() -> None:

@@ -12,9 +12,19 @@ import pytest
 import evenkeel
 from evenkeel.spec.loading import load_spec
 from tests.support.alerts.promql import fires, rules
-from tests.support.docs.elsewhere import ELSEWHERE
 from tests.support.docs.reader import HOW_TO, NEEDS, NOT_TRIED, free_port
-from tests.support.docs.steps import blocks, expected, file_of, missing, not_run, run
+from tests.support.docs.steps import (
+    blocks,
+    by_file,
+    by_kind,
+    by_language,
+    by_steps,
+    expected,
+    file_of,
+    missing,
+    not_run,
+    run,
+)
 from tests.support.iceberg.catalogs import EXAMPLE, serving
 from tests.support.wheel import ROOT, build_wheel
 from tests.support.worlds.old_registry import ARCHIVE as OLD_REGISTRY
@@ -35,6 +45,14 @@ RUN += ("operate/leave", "first-table-s3", "clusters/s3", "engines/duckdb")
 RUN += ("engines/warehouses", "formats/iceberg")
 #: Pages that install the wheel, so their folder has it.
 WITH_WHEEL = ("operate/upgrade", "formats/iceberg")
+#: Pages whose fences other tests run: the file that reads the page, and what finds fences that it
+#: does not read.
+ELSEWHERE = {
+    "clusters/yarn": ("evenkeel_airflow/test_yarn.py", by_steps),
+    "engines/java": ("clients/test_kafka_and_flink.py", by_file),
+    "engines/clients": ("clients/test_usage.py", by_language),
+    "formats/iceberg-catalogs": ("support/iceberg/catalogs.py", by_kind),
+}
 #: Page -> how its fences begin that no test runs. They want a container engine.
 NOT_RUN = {"cluster": ["docker compose exec "]}
 #: Pages that change what is installed: one upgrades this version, and one takes the package out.
