@@ -42,7 +42,8 @@ def test_every_page_says_the_same_of_one_migration(site: Site, seed: int) -> Non
     told = client.get(f"{HOME}/runs/{name}/figures.json").json()
     shown = CliRunner().invoke(app, ["cost", site.shop.spec, name, "--format", "json"])
     plan = steps.read_plan(folder)
-    assert json.loads(shown.output) == told["figures"] and told["plan"] == plan.digest
+    assert json.loads(shown.output) == {**told["figures"], "run": name, "plan": plan.digest}
+    assert told["plan"] == plan.digest
     assert on_page(page) == on_page(report)
     numbers = told["figures"]
     for title, (kind, text) in KINDS.items():

@@ -38,7 +38,8 @@ def folders(
         folder = tmp_path / name
         folder.mkdir()
         for table in (f"{name}_one", f"{name}_two"):
-            spec = {**SPEC, "table": table, "registry": f"r/{table}"}
+            state = {name: {**own, "path": f"s/{table}"} for name, own in SPEC["state"].items()}
+            spec = {**SPEC, "table": table, "registry": f"r/{table}", "state": state}
             (folder / f"{table}.yaml").write_text(yaml.safe_dump(spec))
         (tmp_path / "dags" / f"{name}.py").write_text(LINES.format(str(folder)))
         made.append(folder)
