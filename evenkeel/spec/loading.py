@@ -76,7 +76,7 @@ def load_spec(path: str | Path) -> TableSpec:
     check_inside({"input.path": source.path, "registry": registry, **named}, str(path))
     placed = {"input": source, "state": {**spec.state, **state}, "registry": registry}
     whole = spec.model_copy(update=placed)
-    check_apart(whole, str(path))
+    check_apart(whole, file)
     return whole
 
 

@@ -2,42 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from itertools import permutations
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from evenkeel.spec.places.allowed_roots import place_parts
 from evenkeel.spec.table_spec import TableSpec
 from partitioning.errors import InputError
 
-_SOURCE, _REGISTRY = "input.path", "registry"
+_SOURCE = "input.path"
+_ADVICE = "Give each state table, registry and input a folder of its own"
 
 
-def check_apart(spec: TableSpec, file: str) -> None:
-    """Refuse two things in one place, and one inside a state table's folder.
+class _Place(NamedTuple):
+    """A place that a spec names.
 
-    The table's vacuum would remove what it does not know. It passes over hidden folders. An input
-    may be a state table itself.
+    Parameters
+    ----------
+    file : of the spec
+    ways : the parts of the path, with links followed and not: a vacuum goes through links
+    vacuumed : it is a state table, whose vacuum removes what it does not know
+    """
+
+    file: Path
+    field: str
+    path: str
+    ways: frozenset[tuple[str, ...]]
+    vacuumed: bool
+
+
+def check_apart(spec: TableSpec, file: Path) -> None:
+    """Refuse a registry, an input or a state table in the folder of another state table.
+
+    A vacuum passes over hidden folders. An input may be a state table itself.
 
     Raises
     ------
     InputError : names both
     """
-    for (at, (field, path)), (by, (other, outer)) in permutations(enumerate(_places(spec)), 2):
-        # A vacuum looks behind a link inside of its folder, too.
-        below = [_below(path, outer, links) for links in (True, False)]
-        inside = any(b and not _hidden(b) for b in below)
-        if () in below and at > by and _SOURCE not in (field, other):
-            wrong = f"is that of {other.removesuffix('.path')}"
-        elif inside and _is_state(other):
-            wrong = f"is inside of {other}"
-        else:
-            continue
-        raise InputError(
-            f"{field}: {wrong} (got {path!r})",
-            file,
-            "Give each state table, the registry and the input a folder of its own",
-        )
+    for place, outer, what in _inside({file: spec}):
+        said = f"{place.field}: is {what} {outer.field} (got {place.path!r})"
+        raise InputError(said, str(file), _ADVICE)
 
 
 def overlaps(specs: Mapping[Path, TableSpec]) -> tuple[dict[Path, InputError], frozenset[Path]]:
@@ -47,46 +52,36 @@ def overlaps(specs: Mapping[Path, TableSpec]) -> tuple[dict[Path, InputError], f
     ----------
     specs : by file
     """
-    places = [
-        (file, field, path, {place_parts(path, links) for links in (True, False)})
-        for file, spec in specs.items()
-        for field, path in _places(spec)
-    ]
-    outers: dict[tuple[str, ...], tuple[Path, str]] = {}
-    for file, field, _, ways in places:
-        for parts in ways if _is_state(field) else ():
-            outers.setdefault(parts, (file, field))
     found: dict[Path, InputError] = {}
     around: set[Path] = set()
-    for file, field, path, ways in places:
-        for whole, size in ((way, n) for way in ways for n in range(len(way) + 1)):
-            other, outer = outers.get(whole[:size], (file, ""))
-            below = whole[size:]
-            if other == file or _hidden(below) or (field == _SOURCE and not below):
-                continue
-            said = f"{field}: is {'inside' if below else 'that'} of {outer} of {other.name}"
-            fix = "Give each state table, registry and input a folder of its own"
-            found.setdefault(file, InputError(f"{said} (got {path!r})", str(file), fix))
-            around.add(other)
+    for place, outer, what in _inside(specs):
+        if outer.file != place.file:
+            said = f"{place.field}: is {what} {outer.field} of {outer.file.name}"
+            fix = f"{_ADVICE}. Until then that table has no maintain DAG, and this one has no DAG"
+            error = InputError(f"{said} (got {place.path!r})", str(place.file), fix)
+            found.setdefault(place.file, error)
+            around.add(outer.file)
     return found, frozenset(around)
 
 
-def _places(spec: TableSpec) -> list[tuple[str, str]]:
-    """List the fields of a spec that are places, with their paths."""
-    delta = {n: table.path for n, table in spec.state.items() if table.format == "delta"}
-    states = [(f"state.{name}.path", path) for name, path in delta.items()]
-    return [(_REGISTRY, spec.registry), (_SOURCE, spec.input.path), *states]
+def _inside(specs: Mapping[Path, TableSpec]) -> Iterator[tuple[_Place, _Place, str]]:
+    """Yield each place in a state table's folder, that state table, and how it is there."""
+    places = [place for file, spec in specs.items() for place in _places(file, spec)]
+    outers: dict[tuple[str, ...], _Place] = {}
+    for place in places:
+        for way in place.ways if place.vacuumed else ():
+            outers.setdefault(way, place)
+    for place in places:
+        for way, size in ((w, n) for w in place.ways for n in range(len(w) + 1)):
+            outer, below = outers.get(way[:size], place), way[size:]
+            hidden = any(folder.startswith((".", "_")) for folder in below)
+            if outer is not place and not hidden and (below or place.field != _SOURCE):
+                yield place, outer, "inside of" if below else "that of"
 
 
-def _is_state(field: str) -> bool:
-    return field.startswith("state.")
-
-
-def _hidden(folders: tuple[str, ...]) -> bool:
-    return any(folder.startswith((".", "_")) for folder in folders)
-
-
-def _below(path: str, outer: str, links: bool) -> tuple[str, ...] | None:
-    """Return the folders from `outer` down to a path; None if it is not below."""
-    whole, start = place_parts(path, links), place_parts(outer, links)
-    return whole[len(start) :] if whole[: len(start)] == start else None
+def _places(file: Path, spec: TableSpec) -> Iterator[_Place]:
+    delta = {f"state.{n}.path": t.path for n, t in spec.state.items() if t.format == "delta"}
+    others = {"registry": spec.registry, _SOURCE: spec.input.path}
+    for field, path in {**others, **delta}.items():
+        ways = frozenset(place_parts(path, links) for links in (True, False))
+        yield _Place(file, field, path, ways, field in delta)

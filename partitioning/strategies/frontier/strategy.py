@@ -66,7 +66,7 @@ def frontier(
     joining, left = request.bytes_to_join_at_home(problem), request
     if joining:
         if joining + problem.forced > request.budget * (1 + SHARE_TOLERANCE):
-            forced = f", and emptying the channels that go {problem.forced:.0f}"
+            forced = f", and channels that go and pinned keys {problem.forced:.0f}"
             raise InputError(
                 f"making split keys whole takes {joining:.0f} bytes"
                 f"{forced if problem.forced else ''}, over {request.budget:.0f}",

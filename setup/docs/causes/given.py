@@ -110,8 +110,7 @@ OF_GIVEN = {
     "the folder.",
     r"\{(count|bad|null_count|nulls|int)\} (events|rows|weights)": "The "
     "events or the given numbers have gaps, often from a failed load upstream.",
-    r"\{field\}: (has a pattern|is outside|is that of|is inside of)": "The operator limits "
-    "places by EVENKEEL_ROOTS, or two folders of a spec overlap.",
+    r"\{field\}: (has a pattern|is outside)": "The operator limits places by EVENKEEL_ROOTS.",
     r"times must be dates": "The column of times holds numbers, or a file was read by another "
     "program that changed its type.",
     r"\{found\} windows": "The file covers too few days, or its times are read in a wrong column.",

@@ -42,7 +42,7 @@ OF_SPECS = {
     "two, such as MiB, a fraction of a byte, or far too many digits.",
     r"expected days that are over": "A template or a form gave today's date in a zone east of "
     "UTC, or tomorrow's. A day of a column with a zone is a UTC day.",
-    r"\{field\}: is \{below\}": "Two specs were written for one folder of a lake. "
+    r"\{field\}: is \{what\}": "Two specs, or two fields of one, name one folder of a lake. "
     "The vacuum of a Delta table removes files below its folder that are not its own.",
     r"(strategy: \{strategy\} needs|budget: \{strategy\} takes)": "Only the default strategy has a "
     "budget and an aim that follows from chance.",

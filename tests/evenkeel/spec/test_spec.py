@@ -113,7 +113,7 @@ def test_channels_by_name_and_capacity(tmp_path):
         ({"key": ["channel"]}, r"key: \['channel'\] are names of columns that Evenkeel adds"),
         (
             {"state": {n: {**GOOD["state"]["flights"], "path": p} for n, p in TWICE.items()}},
-            r"state.b.path: is that of state.a \(got '.*state'\)",
+            r"state.b.path: is that of state.a.path \(got '.*state'\)",
         ),
         (
             {"state": {n: {**GOOD["state"]["flights"], "path": p} for n, p in INSIDE.items()}},

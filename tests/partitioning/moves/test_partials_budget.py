@@ -84,7 +84,7 @@ def test_what_is_left_of_the_budget_once_keys_are_whole_moves_others():
     with pytest.raises(InputError, match="making split keys whole takes 35 bytes, over 34"):
         make_plan("t", profile, now, now.channels, budget=34)
     fewer = now.channels[:7]
-    with pytest.raises(InputError, match="whole takes 35 bytes, and emptying .*, over 40"):
+    with pytest.raises(InputError, match="whole takes 35 bytes, and channels that go .*, over 40"):
         frontier(profile, now, fewer, budget=40)
 
 

@@ -11,7 +11,7 @@ from tests.support.cases.specs import write
 
 
 def test_the_registry_has_a_folder_of_its_own(tmp_path):
-    with pytest.raises(InputError, match=r"state\.flights\.path: is that of registry"):
+    with pytest.raises(InputError, match=r"registry: is that of state\.flights\.path"):
         load_spec(write(tmp_path, registry="./state/"))
 
 
