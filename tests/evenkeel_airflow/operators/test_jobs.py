@@ -147,6 +147,12 @@ def test_a_task_that_is_marked_as_a_success_lets_no_plan_pass(planned: PlannedRu
     passed = planned.folder.gate_plan.read()
     planned.folder.gate_plan.write(passed.model_copy(update={"success": False}))
     refused("found that it did not.* Clear the task validate_plan")
+    steps.validate_plan(shop.spec, run)
+    # The gate has passed another plan than this one.
+    other = shop.plan(run, force=True, max_imbalance=1.5)
+    assert other != planned.digest
+    refused("has not looked.* Clear the task validate_plan")
+    assert shop.plan(run, force=True) == planned.digest
     # Rows that have moved go on: a move is never left half done.
     planned.move()
     planned.execute("migrate", Migrate, planned.digest)
