@@ -11,15 +11,15 @@ from evenkeel.extras import CANNOT_START, check_spark_here
 from partitioning.errors import SetupError
 
 if TYPE_CHECKING:
-    from evenkeel_spark.tables.delta.write_session import commit_session
     from evenkeel_spark.tables.spark_errors import may_try_again
+    from evenkeel_spark.tables.write_session import commit_session
     from evenkeel_spark.watching.streaming import meet
 
 __all__ = ["commit_session", "may_try_again", "meet"]
 
 #: Public name -> its module. Jobs import this package for their own modules only.
 _MODULES = {
-    "commit_session": "evenkeel_spark.tables.delta.write_session",
+    "commit_session": "evenkeel_spark.tables.write_session",
     "may_try_again": "evenkeel_spark.tables.spark_errors",
     "meet": "evenkeel_spark.watching.streaming",
 }

@@ -22,7 +22,7 @@ from evenkeel.registry.state_view import iceberg_name
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel.table import Table
 from evenkeel_spark.runtime.command import add_switch, parser, run_job, say
-from evenkeel_spark.tables.delta.write_session import own_session
+from evenkeel_spark.tables.write_session import own_session
 from partitioning.errors import DamagedError
 
 _KEY = "tailnum"

@@ -59,7 +59,7 @@ _AIRFLOW = "tests/evenkeel_airflow"
 #: those of Iceberg: docs/COMPATIBILITY.md has the seconds of each group.
 GROUPS: dict[str, list[str]] = {
     "commits and constraints": [
-        f"{_SPARK}/tables/delta/test_write_session.py",
+        f"{_SPARK}/tables/test_write_session.py",
         f"{_SPARK}/migration/test_fence.py",
     ],
     "migrate": [f"{_SPARK}/migration/test_migrate.py"],

@@ -29,7 +29,6 @@ from evenkeel_spark.runtime.crash_point import crash_point
 from evenkeel_spark.tables.declared_columns import ROWS_PROPERTY
 from evenkeel_spark.tables.delta import commits, constraints, state
 from evenkeel_spark.tables.delta.preflight import check_tables
-from evenkeel_spark.tables.delta.write_session import own_session
 from evenkeel_spark.tables.membership import table_in_errors
 from evenkeel_spark.tables.parallelism import cores
 from evenkeel_spark.tables.spark_errors import CONFLICTS, first_line
@@ -39,6 +38,7 @@ from evenkeel_spark.tables.table_properties import (
     TABLE_PROPERTY,
     owner_properties,
 )
+from evenkeel_spark.tables.write_session import own_session
 from partitioning.errors import FenceError, InputError
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.sql import channel_sql, quoted, slot_sql

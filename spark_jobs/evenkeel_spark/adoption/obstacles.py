@@ -11,9 +11,9 @@ from pyspark.sql.types import StructType
 from evenkeel.spec.parts import CHANNEL, SLOT
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.adoption.before import find_before
-from evenkeel_spark.tables.comparable import incomparable
 from evenkeel_spark.tables.delta import commits, constraints, filesystem, state
 from evenkeel_spark.tables.membership import table_in_errors
+from evenkeel_spark.tables.rows.comparable import incomparable
 from evenkeel_spark.tables.table_properties import (
     ADOPTING_PROPERTY,
     REGISTRY_PROPERTY,

@@ -33,8 +33,8 @@ from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.crash_point import crash_point
 from evenkeel_spark.tables.declared_columns import ROWS_PROPERTY
 from evenkeel_spark.tables.delta import commits, constraints, state
-from evenkeel_spark.tables.delta.write_session import own_session
-from evenkeel_spark.tables.membership import known_tables, owning_spec, table_in_errors
+from evenkeel_spark.tables.delta.state import owning_spec
+from evenkeel_spark.tables.membership import known_tables, table_in_errors
 from evenkeel_spark.tables.moving import check_no_run_moves, repair_advice
 from evenkeel_spark.tables.spark_errors import CONFLICTS, first_line
 from evenkeel_spark.tables.table_properties import (
@@ -42,6 +42,7 @@ from evenkeel_spark.tables.table_properties import (
     REGISTRY_PROPERTY,
     TABLE_PROPERTY,
 )
+from evenkeel_spark.tables.write_session import own_session
 from partitioning.errors import FenceError, InputError
 
 

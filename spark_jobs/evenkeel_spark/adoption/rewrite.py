@@ -16,8 +16,8 @@ from delta.exceptions import MetadataChangedException
 from pyspark.sql import DataFrame, SparkSession
 
 from evenkeel_spark.tables.delta.state import delta_log, python_dict
-from evenkeel_spark.tables.delta.write_session import active_session, in_session
 from evenkeel_spark.tables.spark_errors import JAVA_ERRORS
+from evenkeel_spark.tables.write_session import active_session, in_session
 from partitioning.function.sql import quoted
 
 

@@ -34,9 +34,9 @@ from evenkeel_spark.events.reader import (
 )
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.delta import filesystem, state
-from evenkeel_spark.tables.delta.placement_sql import misplaced_sql
 from evenkeel_spark.tables.delta.vacuum import retention
 from evenkeel_spark.tables.membership import table_in_errors
+from evenkeel_spark.tables.rows.placement_sql import misplaced_sql
 from partitioning.errors import EvenkeelError, InputError
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.sql import channel_sql, quoted

@@ -16,11 +16,12 @@ from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.events.daily_sketches import hash_frame
 from evenkeel_spark.events.heavy_hitters import HASH
 from evenkeel_spark.tables.delta.preflight import check_tables
-from evenkeel_spark.tables.delta.row_size import RowSize, size_rows
+from evenkeel_spark.tables.delta.row_size import size_rows
 from evenkeel_spark.tables.delta.state import SLOT, files, read_newest
 from evenkeel_spark.tables.iceberg import checks as iceberg
 from evenkeel_spark.tables.iceberg.row_size import size_by_metadata
 from evenkeel_spark.tables.iceberg.table import IcebergTable
+from evenkeel_spark.tables.rows.row_size import RowSize
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.hashing import Hashes, KeyColumn
 from partitioning.function.sql import hash_sql, slot_sql

@@ -30,8 +30,8 @@ from evenkeel_spark.tables.column_inputs import (
     other_inputs,
     same_inputs,
 )
-from evenkeel_spark.tables.comparable import comparable
 from evenkeel_spark.tables.declared_columns import ADDING_PROPERTY, declared
+from evenkeel_spark.tables.rows.comparable import comparable
 from evenkeel_spark.tables.schema_edits import AddColumn, DropColumn, RenameColumn
 from evenkeel_spark.windows.kept_types import may_keep
 from partitioning.errors import InputError

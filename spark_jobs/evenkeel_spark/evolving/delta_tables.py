@@ -34,7 +34,7 @@ from evenkeel_spark.tables.delta.unfinished_table import (
     guard_new,
 )
 from evenkeel_spark.tables.membership import table_in_errors
-from evenkeel_spark.tables.table_properties import MADE_PROPERTY, made_properties
+from evenkeel_spark.tables.table_properties import MADE_PROPERTY, made_properties, properties_sql
 from evenkeel_spark.windows.applied_windows import applied
 from partitioning.errors import FenceError, InputError
 from partitioning.function.function import PartitioningFunction
@@ -151,7 +151,7 @@ class DeltaEvolving:
         if state.properties(spark, path).get(INPUTS_PROPERTY) != inputs[INPUTS_PROPERTY]:
             # A killed call has made it, and a person says that its inputs have other names by now.
             with commits.our_commit(spark, None, None, {"step": "evolve"}) as own:
-                sql = state.properties_sql(inputs)
+                sql = properties_sql(inputs)
                 own.sql(f"ALTER TABLE {state.sql_name(path)} SET TBLPROPERTIES {sql}")
         commit = partial(commits.our_commit, spark, None, None, {"step": "evolve"})
         guard_new(commit, path, function.epoch, constraints.fence_rule(table.spec, function))

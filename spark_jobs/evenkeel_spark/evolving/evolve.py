@@ -36,7 +36,7 @@ from evenkeel_spark.evolving.state_tables import StateTables, find_tables
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.retry import retry_on_conflict
 from evenkeel_spark.tables.delta import state
-from evenkeel_spark.tables.delta.write_session import own_session
+from evenkeel_spark.tables.write_session import own_session
 from partitioning.errors import FenceError, InputError
 from partitioning.function.function import PartitioningFunction
 

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from evenkeel.registry.state_view import sql_type
 from evenkeel_spark.evolving.columns import TableColumns
 from evenkeel_spark.tables.declared_columns import ADDING_PROPERTY
-from evenkeel_spark.tables.delta.state import properties_sql
 from evenkeel_spark.tables.schema_edits import (
     ELEMENT,
     AddColumn,
@@ -19,6 +18,7 @@ from evenkeel_spark.tables.schema_edits import (
     RenameColumn,
     SchemaEdit,
 )
+from evenkeel_spark.tables.table_properties import properties_sql
 from partitioning.function.sql import quoted
 
 #: Delta's property for columns that are renamed or dropped without a rewrite. `evolve` sets it

@@ -21,9 +21,9 @@ from evenkeel_spark.runtime.retry import retry_on_conflict
 from evenkeel_spark.tables.delta import commits, constraints, state
 from evenkeel_spark.tables.delta.preflight import check_tables
 from evenkeel_spark.tables.delta.vacuum import days_kept
-from evenkeel_spark.tables.delta.write_session import UNMEASURED, own_session
 from evenkeel_spark.tables.membership import table_in_errors
 from evenkeel_spark.tables.spark_errors import REFUSED, SPARK_ERRORS
+from evenkeel_spark.tables.write_session import UNMEASURED, own_session
 from partitioning.errors import FenceError
 from partitioning.function.function import PartitioningFunction
 

@@ -15,11 +15,11 @@ from evenkeel_spark.forgetting.keys import WantedKeys
 from evenkeel_spark.forgetting.meanwhile import FORGET
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.crash_point import crash_point
-from evenkeel_spark.tables.delta.write_session import in_session
 from evenkeel_spark.tables.iceberg.checks import adopted_tables, iceberg_table
 from evenkeel_spark.tables.iceberg.commits import STATEMENT_TRIES, once_free
 from evenkeel_spark.tables.iceberg.retention import KEPT_SNAPSHOTS, kept_for, newest_kept
 from evenkeel_spark.tables.iceberg.table import MAIN, IcebergTable
+from evenkeel_spark.tables.write_session import in_session
 
 _META = {"step": FORGET}
 _WANTED_VIEW = "evenkeel_wanted"

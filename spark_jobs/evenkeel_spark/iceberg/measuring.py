@@ -10,7 +10,9 @@ from evenkeel.registry.files.migration_records import TableMigrated
 from evenkeel.spec.parts import CHANNEL, SLOT
 from evenkeel_spark.iceberg.migrate import branch_prefix
 from evenkeel_spark.plans.approved_plan import Migration
-from evenkeel_spark.tables.delta.checksums import (
+from evenkeel_spark.tables.iceberg.table import IcebergTable
+from evenkeel_spark.tables.membership import table_in_errors
+from evenkeel_spark.tables.rows.checksums import (
     Content,
     channel_contents,
     duplicate_keys,
@@ -18,8 +20,6 @@ from evenkeel_spark.tables.delta.checksums import (
     text_sql,
     total_content,
 )
-from evenkeel_spark.tables.iceberg.table import IcebergTable
-from evenkeel_spark.tables.membership import table_in_errors
 from partitioning.errors import FenceError
 
 

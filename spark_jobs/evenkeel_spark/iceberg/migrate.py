@@ -23,12 +23,12 @@ from evenkeel_spark.plans.attempts import (
 from evenkeel_spark.plans.before_moving import check_budget, check_one_row_a_key
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.crash_point import crash_point
-from evenkeel_spark.tables.delta.checksums import duplicate_keys
 from evenkeel_spark.tables.iceberg.checks import adopted_tables
 from evenkeel_spark.tables.iceberg.commits import PLACED, STATEMENT_TRIES, once_free
 from evenkeel_spark.tables.iceberg.table import BRANCHES, IcebergTable
 from evenkeel_spark.tables.membership import table_in_errors
 from evenkeel_spark.tables.moving import repair_advice
+from evenkeel_spark.tables.rows.checksums import duplicate_keys
 from partitioning.errors import FenceError
 from partitioning.function.sql import quoted
 

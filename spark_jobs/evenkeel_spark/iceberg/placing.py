@@ -9,10 +9,10 @@ from evenkeel.registry.state_view import slot_column
 from evenkeel.spec.parts import CHANNEL, SLOT
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.crash_point import crash_point
-from evenkeel_spark.tables.delta.checksums import duplicate_keys
-from evenkeel_spark.tables.delta.placement_sql import misplaced_sql
 from evenkeel_spark.tables.iceberg.commits import STATEMENT_TRIES, once_free
 from evenkeel_spark.tables.iceberg.table import IcebergTable
+from evenkeel_spark.tables.rows.checksums import duplicate_keys
+from evenkeel_spark.tables.rows.placement_sql import misplaced_sql
 from partitioning.errors import FenceError, InputError
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.sql import channel_sql, quoted, slot_sql

@@ -24,11 +24,11 @@ from evenkeel_spark.adoption.obstacles import (
 from evenkeel_spark.adoption.survey import content_line, count_rows, evenness_line, seconds_line
 from evenkeel_spark.iceberg.placing import count_misplaced
 from evenkeel_spark.runtime.command import say
-from evenkeel_spark.tables.comparable import incomparable
 from evenkeel_spark.tables.iceberg.checks import our_columns
 from evenkeel_spark.tables.iceberg.commits import commits_back
 from evenkeel_spark.tables.iceberg.table import MAIN, SLOT_NAME, IcebergTable
 from evenkeel_spark.tables.membership import table_in_errors
+from evenkeel_spark.tables.rows.comparable import incomparable
 from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
 from evenkeel_spark.tables.table_properties import BEFORE_PROPERTY, TABLE_PROPERTY
 from partitioning.errors import EvenkeelError, InputError

@@ -37,7 +37,7 @@ from evenkeel_spark.runtime.command import add_day, parser, run_job, say
 from evenkeel_spark.runtime.retry import retry_on_conflict
 from evenkeel_spark.runtime.task_metrics import job_group, stages
 from evenkeel_spark.tables.delta import commits, state
-from evenkeel_spark.tables.delta.write_session import own_session
+from evenkeel_spark.tables.write_session import own_session
 from evenkeel_spark.windows import applied_windows, next_window, window_notes
 from evenkeel_spark.windows.delta_windows import DeltaWindows
 from evenkeel_spark.windows.iceberg.merging import add_window

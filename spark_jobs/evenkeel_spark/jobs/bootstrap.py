@@ -38,9 +38,9 @@ from evenkeel_spark.tables.delta.unfinished_table import (
     first_properties,
     guard_new,
 )
-from evenkeel_spark.tables.delta.write_session import in_session, own_session
 from evenkeel_spark.tables.spark_errors import CONFLICTS, first_line
 from evenkeel_spark.tables.table_properties import MADE_PROPERTY, SLOTS_PROPERTY
+from evenkeel_spark.tables.write_session import in_session, own_session
 from evenkeel_spark.windows.first_state import (
     check_made,
     check_same_events,

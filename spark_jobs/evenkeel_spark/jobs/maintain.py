@@ -31,7 +31,7 @@ from evenkeel_spark.tables.delta import commits, constraints, state
 from evenkeel_spark.tables.delta.filesystem import check_writable, remove_torn
 from evenkeel_spark.tables.delta.preflight import check_tables
 from evenkeel_spark.tables.delta.vacuum import held_until, keep_versions, vacuum
-from evenkeel_spark.tables.delta.write_session import UNMEASURED, own_session
+from evenkeel_spark.tables.write_session import UNMEASURED, own_session
 from evenkeel_spark.windows.window_notes import renew
 from partitioning.errors import EvenkeelError, FenceError, InputError, UnreachableError
 from partitioning.function.sql import quoted, string_sql

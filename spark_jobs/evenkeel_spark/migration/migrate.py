@@ -25,10 +25,11 @@ from evenkeel_spark.plans.attempts import (
 from evenkeel_spark.plans.before_moving import check_budget, check_one_row_a_key
 from evenkeel_spark.runtime.crash_point import crash_point
 from evenkeel_spark.tables.delta import filesystem, state
-from evenkeel_spark.tables.delta.checksums import duplicate_keys, misplaced_rows
 from evenkeel_spark.tables.delta.commits import Commit
-from evenkeel_spark.tables.membership import check_members, owning_spec
+from evenkeel_spark.tables.delta.state import owning_spec
+from evenkeel_spark.tables.membership import check_members
 from evenkeel_spark.tables.moving import repair_advice
+from evenkeel_spark.tables.rows.checksums import duplicate_keys, misplaced_rows
 from partitioning.errors import InputError
 from partitioning.moves.partial_rows import shared_keys
 

@@ -29,9 +29,9 @@ from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.crash_point import crash_point
 from evenkeel_spark.runtime.retry import retry_on_conflict
 from evenkeel_spark.tables.delta import commits, constraints, state
-from evenkeel_spark.tables.delta.placement_sql import misplaced_sql, of_keys_sql
 from evenkeel_spark.tables.delta.preflight import check_ours
 from evenkeel_spark.tables.moving import repair_advice
+from evenkeel_spark.tables.rows.placement_sql import misplaced_sql, of_keys_sql
 from partitioning.errors import EvenkeelError, FenceError
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.hashing import Hashes

@@ -21,7 +21,8 @@ from evenkeel_spark.plans.approved_plan import Migration, published
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.crash_point import crash_point
 from evenkeel_spark.tables.delta import constraints
-from evenkeel_spark.tables.membership import check_members, owning_spec
+from evenkeel_spark.tables.delta.state import owning_spec
+from evenkeel_spark.tables.membership import check_members
 from evenkeel_spark.tables.moving import repair_advice
 from partitioning.errors import FenceError
 

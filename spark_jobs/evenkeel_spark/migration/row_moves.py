@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from evenkeel.registry.state_view import kinds
 from evenkeel_spark.tables.delta import commits, state
-from evenkeel_spark.tables.delta.placement_sql import of_keys_sql
+from evenkeel_spark.tables.rows.placement_sql import of_keys_sql
 from partitioning.errors import DamagedError
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.hashing import Hashes, slot_of

@@ -22,11 +22,11 @@ from evenkeel.registry.state_view import check_merges, held_sql, kinds, merged, 
 from evenkeel.spec.parts import StateTable
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.events.aggregate import exact
-from evenkeel_spark.tables.delta.placement_sql import belongs_sql, of_keys_sql
-from evenkeel_spark.tables.delta.row_size import WIDTH
 from evenkeel_spark.tables.delta.state import CHANNEL, SLOT, properties, schema, sql_name
-from evenkeel_spark.tables.delta.write_session import own_session
+from evenkeel_spark.tables.rows.placement_sql import belongs_sql, of_keys_sql
+from evenkeel_spark.tables.rows.row_size import WIDTH
 from evenkeel_spark.tables.spark_errors import first_line
+from evenkeel_spark.tables.write_session import own_session
 from partitioning.errors import InputError
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.hashing import Hashes

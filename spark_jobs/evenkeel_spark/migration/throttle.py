@@ -20,8 +20,9 @@ from evenkeel_spark.migration.fence import our_commits
 from evenkeel_spark.plans.approved_plan import Migration
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.delta import commits, state
-from evenkeel_spark.tables.delta.row_size import RowSize, size_rows
+from evenkeel_spark.tables.delta.row_size import size_rows
 from evenkeel_spark.tables.parallelism import task_bytes
+from evenkeel_spark.tables.rows.row_size import RowSize
 from partitioning.errors import DamagedError, EvenkeelError, FenceError
 from partitioning.planning.batches import BatchLimit, Stops, stops
 

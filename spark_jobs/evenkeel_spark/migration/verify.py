@@ -27,8 +27,8 @@ from evenkeel_spark.plans.attempts import check_newest_attempt
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.crash_point import crash_point
 from evenkeel_spark.tables.delta import state
-from evenkeel_spark.tables.delta.checksums import misplaced_rows
 from evenkeel_spark.tables.moving import repair_advice
+from evenkeel_spark.tables.rows.checksums import misplaced_rows
 from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
 from partitioning.errors import DamagedError, FenceError
 from partitioning.moves.partial_rows import shared_keys

@@ -11,7 +11,7 @@ from evenkeel.registry.verdict import newest_attempt
 from evenkeel.table import Table
 from evenkeel_spark.runtime.command import about
 from evenkeel_spark.tables.delta import constraints
-from evenkeel_spark.tables.delta.placement_sql import moving_rules
+from evenkeel_spark.tables.rows.placement_sql import moving_rules
 from partitioning.errors import FenceError
 from partitioning.function.function import PartitioningFunction
 from partitioning.planning.plan import Plan

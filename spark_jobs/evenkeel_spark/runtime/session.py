@@ -23,8 +23,8 @@ from evenkeel.extras import (
 from evenkeel.shared_spark import SharedSpark
 from evenkeel.submit import check_java, check_own_driver
 from evenkeel_spark.runtime.attached import attached_session
-from evenkeel_spark.tables.delta.write_session import RESULT_SETTINGS
 from evenkeel_spark.tables.spark_errors import JAVA_ERRORS, java_cause
+from evenkeel_spark.tables.write_session import RESULT_SETTINGS
 from partitioning.errors import DOCTOR, SetupError, UnreachableError
 
 _EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"

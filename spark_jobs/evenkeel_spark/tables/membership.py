@@ -8,13 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
-from pyspark.sql import SparkSession
-
 from evenkeel.registry.epochs import Epoch, Registry
 from evenkeel.registry.files.records import Membership
 from evenkeel.spec.table_spec import TableSpec
-from evenkeel_spark.tables.delta.state import properties, table_version
-from evenkeel_spark.tables.table_properties import TABLE_PROPERTY
 from partitioning.errors import InputError
 
 
@@ -95,13 +91,6 @@ def differing(spec: TableSpec, known: Mapping[str, str]) -> tuple[list[str], lis
         [name for name in unknown if spec.state[name].path not in before],
         [name for name in missing if known[name] not in now],
     )
-
-
-def owning_spec(spark: SparkSession, path: str) -> str | None:
-    """Return the table to whose spec a folder's state table belongs; None: to none."""
-    if table_version(spark, path) < 0:
-        return None
-    return properties(spark, path).get(TABLE_PROPERTY)
 
 
 def check_members(spec: TableSpec, owner: Callable[[str], str | None]) -> None:

@@ -8,6 +8,7 @@ from evenkeel.registry.state_view import COLUMNS_PROPERTY
 from evenkeel.table import Table
 from evenkeel_spark.tables.column_inputs import INPUTS_PROPERTY, inputs_text
 from evenkeel_spark.tables.declared_columns import declared
+from partitioning.function.sql import string_sql
 
 #: Table property with the name of the spec.
 TABLE_PROPERTY = "evenkeel.table"
@@ -57,3 +58,9 @@ def made_properties(
     inputs = {} if types is None else {INPUTS_PROPERTY: inputs_text(spec, name, types)}
     columns = {COLUMNS_PROPERTY: declared(spec.state[name])}
     return {**inputs, **owner_properties(table, slots), **columns}
+
+
+def properties_sql(wanted: Mapping[str, str]) -> str:
+    """Return table properties as `SET TBLPROPERTIES` takes them."""
+    pairs = (f"{string_sql(name)} = {string_sql(value)}" for name, value in wanted.items())
+    return f"({', '.join(pairs)})"

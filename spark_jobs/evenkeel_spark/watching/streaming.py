@@ -27,8 +27,8 @@ from evenkeel_spark.migration.roll_back import roll_back
 from evenkeel_spark.migration.verify import verify
 from evenkeel_spark.plans.approved_plan import Migration, approved_migration, published
 from evenkeel_spark.runtime.command import known_error, say
-from evenkeel_spark.tables.delta.write_session import check_own_jvm
 from evenkeel_spark.tables.spark_errors import CONFLICTS, SPARK_ERRORS
+from evenkeel_spark.tables.write_session import check_own_jvm
 from evenkeel_spark.watching.evaluate import evaluate
 from evenkeel_spark.watching.micro_batch import need_watch
 from partitioning.errors import EvenkeelError, InputError, UnreachableError

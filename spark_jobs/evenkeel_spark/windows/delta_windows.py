@@ -16,6 +16,7 @@ from evenkeel_spark.runtime.retry import retry_on_conflict
 from evenkeel_spark.tables.column_inputs import INPUTS_PROPERTY, check_made_of, inputs_text
 from evenkeel_spark.tables.delta import commits, constraints, state
 from evenkeel_spark.tables.delta.preflight import check_tables
+from evenkeel_spark.tables.table_properties import properties_sql
 from evenkeel_spark.windows import applied_windows, window_commits
 from evenkeel_spark.windows.window_commits import Days
 from partitioning.function.function import PartitioningFunction
@@ -52,7 +53,7 @@ class DeltaWindows:
             found = state.properties(self.spark, path)
             check_made_of(spec, name, found, types)
             if INPUTS_PROPERTY not in found and COLUMNS_PROPERTY in found:
-                noted = state.properties_sql({INPUTS_PROPERTY: inputs_text(spec, name, types)})
+                noted = properties_sql({INPUTS_PROPERTY: inputs_text(spec, name, types)})
                 with commits.our_commit(self.spark, None, None, {"step": "evolve"}) as own:
                     own.sql(f"ALTER TABLE {state.sql_name(path)} SET TBLPROPERTIES {noted}")
 

@@ -22,8 +22,8 @@ from evenkeel_spark.events.reader import (
     refuse_null_keys,
     without_null_keys,
 )
-from evenkeel_spark.tables.comparable import comparable
 from evenkeel_spark.tables.delta import state
+from evenkeel_spark.tables.rows.comparable import comparable
 from evenkeel_spark.tables.table_properties import MADE_PROPERTY
 from partitioning.errors import DamagedError
 from partitioning.function.canonical import digest

@@ -22,8 +22,8 @@ from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.retry import retry_on_conflict
 from evenkeel_spark.tables.delta import commits, constraints, state
 from evenkeel_spark.tables.delta.preflight import check_tables
-from evenkeel_spark.tables.delta.write_session import active_session
 from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
+from evenkeel_spark.tables.write_session import active_session
 from evenkeel_spark.windows import window_commits
 from evenkeel_spark.windows.ancestry import DisturbedError, UnknownError
 from evenkeel_spark.windows.window_notes import forget_later, newest_of_all

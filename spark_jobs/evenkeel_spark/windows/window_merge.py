@@ -18,7 +18,7 @@ from evenkeel_spark.migration.split_state import MAX_LISTED_KEYS, PartialMerge, 
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.column_inputs import check_unchanged_columns
 from evenkeel_spark.tables.delta import commits, constraints, state
-from evenkeel_spark.tables.delta.placement_sql import of_keys_sql
+from evenkeel_spark.tables.rows.placement_sql import of_keys_sql
 from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
 from evenkeel_spark.windows.kept_types import as_stored
 from partitioning.errors import FenceError

@@ -24,7 +24,7 @@ from evenkeel_spark.migration.roll_back import roll_back
 from evenkeel_spark.migration.verify import verify
 from evenkeel_spark.plans.approved_plan import Migration
 from evenkeel_spark.tables.delta import commits, state
-from evenkeel_spark.tables.delta.checksums import (
+from evenkeel_spark.tables.rows.checksums import (
     Content,
     channel_contents,
     larger,

@@ -15,7 +15,7 @@ from evenkeel_spark.jobs import apply_window as job
 from evenkeel_spark.jobs.apply_window import apply_window
 from evenkeel_spark.jobs.bootstrap import bootstrap
 from evenkeel_spark.tables.delta import state
-from evenkeel_spark.tables.delta.write_session import APP_ID
+from evenkeel_spark.tables.write_session import APP_ID
 from evenkeel_spark.windows import window_notes
 from evenkeel_spark.windows.undo_window import undo_window
 from partitioning.errors import InputError

@@ -19,7 +19,7 @@ from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.crash_point import crash_point
 from evenkeel_spark.runtime.retry import retry_on_conflict
 from evenkeel_spark.tables.delta import commits, constraints, state
-from evenkeel_spark.tables.delta.placement_sql import held_rule, misplaced_sql
+from evenkeel_spark.tables.rows.placement_sql import held_rule, misplaced_sql
 from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
 from partitioning.errors import EvenkeelError, FenceError, InputError
 from partitioning.function.function import PartitioningFunction

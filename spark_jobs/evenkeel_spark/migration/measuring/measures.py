@@ -10,7 +10,7 @@ import numpy as np
 
 from evenkeel.registry.files.migration_records import TableMigrated
 from evenkeel_spark.migration.measuring.table_versions import TableVersions
-from evenkeel_spark.tables.delta.checksums import (
+from evenkeel_spark.tables.rows.checksums import (
     larger,
 )
 from partitioning.function.function import PartitioningFunction

@@ -14,7 +14,7 @@ from evenkeel.registry.state_view import wide_columns, width_sql
 from evenkeel_spark.migration.split_state import WRITTEN, PartialMerge
 from evenkeel_spark.plans.approved_plan import Migration
 from evenkeel_spark.tables.delta import state
-from evenkeel_spark.tables.delta.checksums import (
+from evenkeel_spark.tables.rows.checksums import (
     Content,
     changed_values,
     channel_contents,
@@ -22,7 +22,7 @@ from evenkeel_spark.tables.delta.checksums import (
     text_sql,
     total_content,
 )
-from evenkeel_spark.tables.delta.placement_sql import of_keys_sql
+from evenkeel_spark.tables.rows.placement_sql import of_keys_sql
 from partitioning.function.hashing import Hashes
 from partitioning.moves.partial_rows import shared_keys
 

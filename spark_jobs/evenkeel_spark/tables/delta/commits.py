@@ -21,8 +21,8 @@ from evenkeel_spark.tables.delta.state import (
     sql_name,
     table_version,
 )
-from evenkeel_spark.tables.delta.write_session import commit_session
 from evenkeel_spark.tables.spark_errors import JAVA_ERRORS
+from evenkeel_spark.tables.write_session import commit_session
 from partitioning.errors import DamagedError, InputError
 
 #: Delta's property for how long transaction ids are known. Without it they always are.

@@ -11,11 +11,11 @@ from pyspark.sql import SparkSession
 from evenkeel.registry.epochs import Registry
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.tables.delta.commits import last_plan
-from evenkeel_spark.tables.delta.placement_sql import fence_rule as fence_rule
-from evenkeel_spark.tables.delta.placement_sql import rule as rule
+from evenkeel_spark.tables.delta.constraint_commit import CONSTRAINT_PREFIX, commit_constraints
 from evenkeel_spark.tables.delta.state import CHANNEL, properties, sql_name
-from evenkeel_spark.tables.delta.write_session import CONSTRAINT_PREFIX, commit_constraints
 from evenkeel_spark.tables.moving import repair_advice
+from evenkeel_spark.tables.rows.placement_sql import fence_rule as fence_rule
+from evenkeel_spark.tables.rows.placement_sql import rule as rule
 from evenkeel_spark.tables.spark_errors import REFUSED, SPARK_ERRORS
 from evenkeel_spark.tables.table_properties import TABLE_PROPERTY
 from partitioning.errors import DamagedError, FenceError, UnderWayError

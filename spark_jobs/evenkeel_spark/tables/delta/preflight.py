@@ -18,6 +18,7 @@ from evenkeel_spark.tables.delta.state import (
     check_comparable,
     check_owner,
     is_on,
+    owning_spec,
     properties,
     schema,
     snapshot,
@@ -28,7 +29,6 @@ from evenkeel_spark.tables.membership import (
     check_members,
     check_not_released,
     known_tables,
-    owning_spec,
     refuse_missing,
     without_tables,
 )

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
@@ -16,31 +16,11 @@ from evenkeel.spec.parts import StateTable
 from evenkeel_spark.tables.delta import state
 from evenkeel_spark.tables.delta.commits import READERS
 from evenkeel_spark.tables.parquet_footer import footer
+from evenkeel_spark.tables.rows.row_size import RowSize
 
-#: Column with a row's bytes, uncompressed, in wide columns.
-WIDTH = "_width"
 #: Most files to read. A table with more is sampled: the largest 32, and every n-th of the others.
 #: A higher number gives better estimates, and costs one footer each.
 FILES = 64
-
-
-@dataclass(frozen=True)
-class RowSize:
-    """Bytes in Parquet of a row of a state table.
-
-    Parameters
-    ----------
-    row : bytes of any row, without its wide columns
-    byte : bytes in Parquet for each uncompressed byte in its wide columns
-    """
-
-    row: float
-    byte: float = 0.0
-
-    def times(self, rows: DataFrame) -> float:
-        """Return the bytes of rows, each with a WIDTH."""
-        count, width = rows.agg(F.count(F.lit(1)), F.sum(WIDTH)).collect()[0]
-        return self.row * float(count) + self.byte * float(width or 0)
 
 
 @dataclass(frozen=True)

@@ -19,12 +19,12 @@ from evenkeel.registry.state_view import sql_name as sql_name
 from evenkeel.spec.parts import CHANNEL as CHANNEL
 from evenkeel.spec.parts import SLOT as SLOT
 from evenkeel.spec.table_spec import TableSpec
-from evenkeel_spark.tables.comparable import incomparable
 from evenkeel_spark.tables.delta.filesystem import check_answers, occupied
+from evenkeel_spark.tables.rows.comparable import incomparable
 from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
 from evenkeel_spark.tables.table_properties import BEFORE_PROPERTY, TABLE_PROPERTY
 from partitioning.errors import DamagedError, InputError
-from partitioning.function.sql import quoted, string_sql
+from partitioning.function.sql import quoted
 
 #: Delta's property for deletion vectors. Without them, an UPDATE of few rows rewrites whole files.
 VECTORS_PROPERTY = "delta.enableDeletionVectors"
@@ -165,12 +165,6 @@ def is_on(properties: Mapping[str, str], name: str) -> bool:
     return properties.get(name, "").lower() == "true"
 
 
-def properties_sql(wanted: Mapping[str, str]) -> str:
-    """Return table properties as `SET TBLPROPERTIES` takes them."""
-    pairs = (f"{string_sql(name)} = {string_sql(value)}" for name, value in wanted.items())
-    return f"({', '.join(pairs)})"
-
-
 def features(spark: SparkSession, path: str) -> set[str]:
     """Return the names of the table's Delta features."""
     detail = spark.sql(f"DESCRIBE DETAIL {sql_name(path)}").first()
@@ -271,3 +265,10 @@ def python_dict(spark: SparkSession, scala_map: Any) -> dict[str, Any]:
     mapper = jvm.com.fasterxml.jackson.databind.ObjectMapper()
     found: dict[str, Any] = json.loads(mapper.writeValueAsString(java_map))
     return found
+
+
+def owning_spec(spark: SparkSession, path: str) -> str | None:
+    """Return the table to whose spec a folder's state table belongs; None: to none."""
+    if table_version(spark, path) < 0:
+        return None
+    return properties(spark, path).get(TABLE_PROPERTY)

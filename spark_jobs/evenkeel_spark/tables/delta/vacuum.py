@@ -11,8 +11,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from evenkeel_spark.tables.delta import commits, state
-from evenkeel_spark.tables.delta.write_session import own_session
 from evenkeel_spark.tables.parallelism import cores
+from evenkeel_spark.tables.table_properties import properties_sql
+from evenkeel_spark.tables.write_session import own_session
 
 _DAY_MS = 86_400_000
 #: Milliseconds by which a removal may be dated before an earlier commit. Clocks of two machines
@@ -45,7 +46,7 @@ def keep_versions(
     changed = retention(spark, path, days, at_least)
     if changed:
         noted = note(state.properties(spark, path), changed)
-        changes = state.properties_sql({**changed, **noted})
+        changes = properties_sql({**changed, **noted})
         with commits.our_commit(spark, None, None, {"step": "maintain"}) as own:
             own.sql(f"ALTER TABLE {state.sql_name(path)} SET TBLPROPERTIES {changes}")
     return max(days, days_kept(spark, path)[1]) if at_least else days

@@ -13,7 +13,6 @@ from evenkeel.spec.loading import check_slot_multiple
 from evenkeel.spec.parts import CHANNEL
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.tables.column_inputs import check_made_of
-from evenkeel_spark.tables.comparable import incomparable
 from evenkeel_spark.tables.declared_columns import (
     ROWS_PROPERTY,
     check_columns,
@@ -29,6 +28,7 @@ from evenkeel_spark.tables.membership import (
     without_tables,
 )
 from evenkeel_spark.tables.moving import repair_advice
+from evenkeel_spark.tables.rows.comparable import incomparable
 from evenkeel_spark.tables.table_properties import REGISTRY_PROPERTY, SLOTS_PROPERTY, TABLE_PROPERTY
 from partitioning.errors import InputError, UnderWayError
 from partitioning.function.function import PartitioningFunction

@@ -6,8 +6,8 @@ from pyspark.sql import functions as F
 
 from evenkeel.registry.state_view import wide_columns
 from evenkeel.spec.parts import StateTable
-from evenkeel_spark.tables.delta.row_size import RowSize
 from evenkeel_spark.tables.iceberg.table import IcebergTable
+from evenkeel_spark.tables.rows.row_size import RowSize
 from partitioning.function.sql import quoted
 
 

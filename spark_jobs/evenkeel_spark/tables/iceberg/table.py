@@ -18,8 +18,6 @@ from pyspark.sql.types import StructType
 from evenkeel.registry.consistent_read import REDACTED
 from evenkeel.registry.state_view import iceberg_name
 from evenkeel.spec.parts import SLOT
-from evenkeel_spark.tables.delta.state import properties_sql
-from evenkeel_spark.tables.delta.write_session import active_session, own_session
 from evenkeel_spark.tables.iceberg.answers import unanswered
 from evenkeel_spark.tables.iceberg.commits import (
     FILES_SQL,
@@ -31,6 +29,8 @@ from evenkeel_spark.tables.iceberg.commits import (
     once_free,
 )
 from evenkeel_spark.tables.spark_errors import SPARK_ERRORS, first_line
+from evenkeel_spark.tables.table_properties import properties_sql
+from evenkeel_spark.tables.write_session import active_session, own_session
 from partitioning.errors import InputError, SetupError
 from partitioning.function.sql import quoted, string_sql
 

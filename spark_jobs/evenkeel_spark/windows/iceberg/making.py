@@ -19,7 +19,6 @@ from evenkeel_spark.events.read_errors import reading
 from evenkeel_spark.events.reader import read_events, typed_key
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.crash_point import crash_point
-from evenkeel_spark.tables.delta.write_session import in_session
 from evenkeel_spark.tables.iceberg.checks import adopted_tables, check_registry
 from evenkeel_spark.tables.iceberg.commits import PLACED, SUMMARY, commits_back
 from evenkeel_spark.tables.iceberg.table import IcebergTable
@@ -31,6 +30,7 @@ from evenkeel_spark.tables.table_properties import (
     TABLE_PROPERTY,
     made_properties,
 )
+from evenkeel_spark.tables.write_session import in_session
 from evenkeel_spark.windows.first_state import (
     check_made,
     check_same_events,

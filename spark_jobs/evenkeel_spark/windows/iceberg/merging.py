@@ -20,13 +20,13 @@ from evenkeel_spark.forgetting.meanwhile import check_none_forgotten_at
 from evenkeel_spark.iceberg.placing import place
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.column_inputs import check_unchanged_columns
-from evenkeel_spark.tables.delta.placement_sql import misplaced_sql
-from evenkeel_spark.tables.delta.write_session import in_session
 from evenkeel_spark.tables.iceberg.checks import check_adopted, check_slot_column
 from evenkeel_spark.tables.iceberg.commits import PLACED, IcebergCommit
 from evenkeel_spark.tables.iceberg.table import BRANCHES, IcebergTable
 from evenkeel_spark.tables.membership import table_in_errors
+from evenkeel_spark.tables.rows.placement_sql import misplaced_sql
 from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
+from evenkeel_spark.tables.write_session import in_session
 from evenkeel_spark.windows.applied_windows import Applied
 from evenkeel_spark.windows.iceberg.branches import write_by_branch
 from evenkeel_spark.windows.iceberg.snapshots import (

@@ -17,7 +17,7 @@ from evenkeel_spark.iceberg.verify import verify
 from evenkeel_spark.jobs import adopt
 from evenkeel_spark.jobs.apply_window import apply_window
 from evenkeel_spark.jobs.bootstrap import bootstrap
-from evenkeel_spark.tables.delta.placement_sql import misplaced_sql
+from evenkeel_spark.tables.rows.placement_sql import misplaced_sql
 from evenkeel_spark.windows.iceberg import merging, notes
 from evenkeel_spark.windows.iceberg.notes import note_until, renew_note
 from evenkeel_spark.windows.iceberg.snapshots import find_said, known_placed

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from evenkeel_spark.jobs.apply_window import apply_window, window_state
 from evenkeel_spark.tables.delta import constraints
-from evenkeel_spark.tables.delta.write_session import own_session
+from evenkeel_spark.tables.write_session import own_session
 from evenkeel_spark.windows.window_merge import SeveralRowsError, merge_window
 from partitioning.errors import FenceError
 from tests.conftest import World

@@ -15,7 +15,7 @@ from evenkeel.table import Table
 from evenkeel_spark.migration.repair import repair
 from evenkeel_spark.tables.declared_columns import declared
 from evenkeel_spark.tables.delta import constraints, state
-from evenkeel_spark.tables.delta.write_session import commit_constraints
+from evenkeel_spark.tables.delta.constraint_commit import commit_constraints
 from partitioning.errors import InputError
 from tests.chaos.points import Fault, Stop, watched
 from tests.support.placed import KEYS, Placed, copied, hashes, placed, planned

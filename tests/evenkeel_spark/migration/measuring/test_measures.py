@@ -18,7 +18,7 @@ from evenkeel_spark.migration.migrate import migrate, table_record
 from evenkeel_spark.migration.verify import verify
 from evenkeel_spark.plans.approved_plan import Migration
 from evenkeel_spark.tables.delta import state
-from evenkeel_spark.tables.delta.checksums import (
+from evenkeel_spark.tables.rows.checksums import (
     HALF,
     Content,
     channel_contents,

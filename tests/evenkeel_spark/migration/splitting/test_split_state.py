@@ -17,7 +17,7 @@ from evenkeel_spark.migration.repair import repair
 from evenkeel_spark.migration.roll_back import roll_back
 from evenkeel_spark.migration.verify import verify
 from evenkeel_spark.tables.delta import constraints, state
-from evenkeel_spark.tables.delta.checksums import changed_values, duplicate_keys
+from evenkeel_spark.tables.rows.checksums import changed_values, duplicate_keys
 from evenkeel_spark.tables.spark_errors import CONFLICTS
 from partitioning.errors import FenceError, InputError
 from partitioning.function.sql import channel_sql

@@ -10,7 +10,7 @@ from deltalake import write_deltalake
 from pyspark.sql import SparkSession
 
 from evenkeel_spark.tables.delta import state
-from evenkeel_spark.tables.delta.write_session import own_session
+from evenkeel_spark.tables.write_session import own_session
 
 pytestmark = pytest.mark.spark
 

@@ -16,7 +16,8 @@ from evenkeel.table import Table
 from evenkeel_spark.events.state_weights import weigh
 from evenkeel_spark.migration.migrate import migrate
 from evenkeel_spark.tables.delta import commits, row_size, state
-from evenkeel_spark.tables.delta.row_size import WIDTH, size_rows
+from evenkeel_spark.tables.delta.row_size import size_rows
+from evenkeel_spark.tables.rows.row_size import WIDTH
 from partitioning.errors import FenceError
 from tests.support.placed import (
     HEAVY,

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.connect.session import SparkSession as ConnectSession
 
 from evenkeel_spark import may_try_again, meet
-from evenkeel_spark.tables.delta.write_session import commit_session
+from evenkeel_spark.tables.write_session import commit_session
 from partitioning.errors import SetupError
 from tests.support.cases.topology import free_port, process, until
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from evenkeel.spec.parts import CHANNEL, SLOT
 from evenkeel.spec.table_spec import TableSpec
-from evenkeel_spark.tables.delta.state import CHANNEL, SLOT
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.hashing import Hashes
 from partitioning.function.slot_fence import slot_fence_sql

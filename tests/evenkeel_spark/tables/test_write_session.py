@@ -27,7 +27,7 @@ from evenkeel_spark.migration.migrate import migrate
 from evenkeel_spark.migration.roll_back import roll_back
 from evenkeel_spark.migration.verify import verify
 from evenkeel_spark.tables.delta import commits, state
-from evenkeel_spark.tables.delta.write_session import (
+from evenkeel_spark.tables.write_session import (
     APP_ID,
     APP_VERSION,
     USER_METADATA,

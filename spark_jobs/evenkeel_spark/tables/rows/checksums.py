@@ -22,9 +22,9 @@ from pyspark.sql.types import (
 from evenkeel.registry.state_view import joined
 from evenkeel.spec.custom_merges import merges
 from evenkeel.spec.merges import INEXACT
+from evenkeel.spec.parts import CHANNEL, SLOT
 from evenkeel.spec.table_spec import TableSpec
-from evenkeel_spark.tables.delta import state
-from evenkeel_spark.tables.delta.placement_sql import belongs_sql, misplaced_sql, of_keys_sql
+from evenkeel_spark.tables.rows.placement_sql import belongs_sql, misplaced_sql, of_keys_sql
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.hashing import Hashes
 from partitioning.function.sql import quoted, slot_sql
@@ -78,7 +78,7 @@ def channel_contents(
     shared: Hashes | None = None,
     width: str | None = None,
     text: str | None = None,
-    moving: Collection[str] = (state.CHANNEL,),
+    moving: Collection[str] = (CHANNEL,),
 ) -> dict[int, Content]:
     """Count the content of each channel of a version of a state table, in one pass.
 
@@ -102,8 +102,8 @@ def channel_contents(
         whole = ~F.expr(of_keys_sql(function, shared))
         h = F.when(whole, h)
     slot = slot_sql(function.key, function.row_slots)
-    right = F.expr(f"{state.CHANNEL} <=> {belongs_sql(function)} AND {state.SLOT} <=> {slot}")
-    found = rows.groupBy(state.CHANNEL).agg(
+    right = F.expr(f"{CHANNEL} <=> {belongs_sql(function)} AND {SLOT} <=> {slot}")
+    found = rows.groupBy(CHANNEL).agg(
         F.count_if(whole),
         *(F.sum(half) for half in halves(h)),
         F.count_if(~right),
@@ -186,10 +186,10 @@ def duplicate_keys(rows: DataFrame, function: PartitioningFunction) -> int:
     by = [F.col(quoted(c.name)) for c in function.key]
     if len(function.split):
         split = F.expr(of_keys_sql(function, function.split.keys))
-        by.append(F.when(split, F.col(state.CHANNEL)))
+        by.append(F.when(split, F.col(CHANNEL)))
     # No column of a key has the name of ours.
-    counted = rows.groupBy(*by).agg(F.count(F.lit(1)).alias(state.SLOT))
-    return counted.where(F.col(state.SLOT) > 1).count()
+    counted = rows.groupBy(*by).agg(F.count(F.lit(1)).alias(SLOT))
+    return counted.where(F.col(SLOT) > 1).count()
 
 
 def misplaced_rows(rows: DataFrame, function: PartitioningFunction) -> str | None:
@@ -198,7 +198,7 @@ def misplaced_rows(rows: DataFrame, function: PartitioningFunction) -> str | Non
     if (one := wrong.first()) is None:
         return None
     key = ", ".join(f"{c.name} {one[c.name]!r}" for c in function.key)
-    place = f"in slot {one[state.SLOT]} on channel {one[state.CHANNEL]}"
+    place = f"in slot {one[SLOT]} on channel {one[CHANNEL]}"
     return f"{wrong.count():,}, such as that of {key} {place}"
 
 
@@ -228,11 +228,11 @@ def changed_values(before: DataFrame, after: DataFrame, spec: TableSpec, name: s
             F.expr(merges()[c.merge].content(quoted(column))).alias(f"{tag}value{i}")
             for i, (column, c) in enumerate(columns)
         ]
-        values += [F.col(state.CHANNEL)[f"size{i}"].alias(f"{tag}size{i}") for i in inexact]
+        values += [F.col(CHANNEL)[f"size{i}"].alias(f"{tag}size{i}") for i in inexact]
         keys = [F.col(quoted(c)).alias(f"{tag}key{i}") for i, c in enumerate(spec.key)]
         there = F.lit(True).alias(f"{tag}there")
         # No column of a key or of state has the name of ours.
-        more = [F.struct(*sizes).alias(state.CHANNEL)] if inexact else []
+        more = [F.struct(*sizes).alias(CHANNEL)] if inexact else []
         sides.append(joined(rows, part, spec.key, more).select(there, *keys, *values))
 
     def pair(of: str) -> tuple[Column, Column]:

@@ -11,7 +11,7 @@ import yaml
 
 from evenkeel.spec.loading import load_spec
 from evenkeel.spec.table_spec import TableSpec
-from evenkeel_spark.tables.delta.placement_sql import fence_rule, moving_rules, rule
+from evenkeel_spark.tables.rows.placement_sql import fence_rule, moving_rules, rule
 from partitioning.function.channels import numbered_channels
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.hashing import KeyColumn
