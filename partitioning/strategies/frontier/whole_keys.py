@@ -24,10 +24,10 @@ from partitioning.workload.profile import Profile
 #: Part of a mean slot's load, and of its bytes, up to which a heavy key needs no place of its own.
 #: A larger value keeps fewer pinned keys, and may move more bytes when they return.
 LIGHT_KEY_PART = 0.1
-#: Imbalance that a move must gain for each part of all state that it moves: 1% must gain 0.001. A
-#: larger value moves less state, and leaves more imbalance. It matters where keys are few. Chosen
-#: on half of the sets of `make bench ARGS=unseen`.
-PRICE = 0.1
+#: Imbalance that a move must gain for each part of all state that it moves. At 1 a plan has the
+#: least sum of both. A larger value moves less state, and leaves more imbalance. It matters where
+#: keys are few. Chosen on half of the sets of `make bench ARGS=unseen`.
+PRICE = 1.0
 
 
 def level_worth(

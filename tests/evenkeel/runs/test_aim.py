@@ -34,7 +34,7 @@ SPEC = {
     ],
 )
 def test_the_aim(spec, asked, chance, aim):
-    profile = replace(zipf_profile(100, 1.0, slots=16), chance=chance)
+    profile = replace(zipf_profile(1000, 1.0, slots=256), chance=chance)
     assert aim_found(spec, profile, asked) == pytest.approx(aim)
 
 

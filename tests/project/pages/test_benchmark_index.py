@@ -84,7 +84,7 @@ WHERE_WE_LOSE = {
         "frontier", "all five problems, least bytes", rf"\*\*missed\*\*: up to {NUMBER}"
     ),
     "rows of real data, of 43, on which a rival is better": Place(
-        "unseen", rf"rule on 23 of 43 rows \(\*\*missed\*\* on {NUMBER}\)"
+        "unseen", rf"rule on 22 of 43 rows \(\*\*missed\*\* on {NUMBER}\)"
     ),
     "generated streams, of nine, on which a rival is better": Place(
         "unseen", rf"rule on 2 of 9 rows \(\*\*missed\*\* on {NUMBER}\)"
