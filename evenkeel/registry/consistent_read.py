@@ -31,6 +31,8 @@ REDACTED = "*********(redacted)"
 _CONSTRAINT = "delta.constraints."
 #: In the summary of an Iceberg move's snapshot: the epoch that it leads to.
 EPOCH_SUMMARY, STEP_SUMMARY = "evenkeel.epoch", "evenkeel.step"
+#: Steps whose commits bring rows that are elsewhere to where the epoch's function puts them.
+PLACING_STEPS = ("repair", "maintain", "place")
 _ADD, _DROP = "ADD CONSTRAINT", "DROP CONSTRAINT"
 #: Times to look again if constraints change meanwhile; commits to read at first; and the factor by
 #: which to read more if these do not reach back far enough.
@@ -95,7 +97,7 @@ def snapshot_under(spark: SparkSession, path: str, epoch: Epoch, name: str) -> i
 
     Raises
     ------
-    FenceError : it has expired
+    FenceError : it has expired, or main was rolled back to before the epoch
     """
     table = iceberg_name(path)
     spark.sql(f"REFRESH TABLE {table}")
@@ -107,14 +109,18 @@ def snapshot_under(spark: SparkSession, path: str, epoch: Epoch, name: str) -> i
     while at in known:
         parent, summary = known[at]
         number = int(summary.get(EPOCH_SUMMARY, 0))
-        repaired = summary.get(STEP_SUMMARY) == "repair" and number == epoch.number
+        placed = summary.get(STEP_SUMMARY) in PLACING_STEPS and number == epoch.number
         # Snapshots of before may name epochs of another registry, or those that a repair undid.
-        if repaired or (landed is not None and at == landed.version):
+        if placed or (landed is not None and at == landed.version):
             found.append(at)
             break
         # All that came after a move to a later epoch stands by that epoch.
         found = [] if number > epoch.number else [*found, at]
         at = parent
+    else:
+        # Its commit is there and main does not come from it: somebody has rolled main back.
+        if landed is not None and landed.version in known:
+            found = []
     if not found:
         raise _none_left(path, epoch.number)
     return found[0]

@@ -26,8 +26,8 @@ OF_STATE = {
     r"|\{place\}( is missing|: expected)": "The "
     "file does not hold what its writer wrote: it was edited, cut short by a copy, or restored in "
     "part. A newer release may have changed its format.",
-    r"expected \{source\} files, found a Delta table": "`format` was left out: it is parquet then. "
-    "Files of removed rows stay beside the others.",
+    r"expected \{source\} files, found a \{kind\} table": "`format` was left out: it is parquet "
+    "then. Or the path is below a table's folder. Files of removed rows stay beside the others.",
     r"cannot be read \(\{(error|reason)\}\)|there is no \{source\} input": "The path is wrong, "
     "or this account may not read it, or the file has another format.",
     r"the window from .* is not in \{name\}": "A window that left a gap was broken off between two "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
@@ -75,8 +76,9 @@ def check_file_columns(events: DataFrame, spec: TableSpec) -> None:
         with ThreadPoolExecutor(READERS) as pool:
             footers = list(pool.map(partial(footer, events.sparkSession), files))
     for file, (_, columns) in zip(files, footers, strict=True):
-        # Folders of a partition have a name and a value.
-        folders = {part.partition("=")[0].lower() for part in file.split("/")[:-1] if "=" in part}
+        # Folders of a partition have a name and a value, and are below the input's.
+        below = _parts(file)[len(_parts(spec.input.path)) : -1]
+        folders = {part.partition("=")[0].lower() for part in below if "=" in part}
         there = {name[:depth] for name, _ in columns for depth in range(1, len(name) + 1)}
         there |= {(name,) for name in folders}
         wanted = {tuple(n.lower() for n in name): name for name in _names(events.schema)}
@@ -90,6 +92,11 @@ def check_file_columns(events: DataFrame, spec: TableSpec) -> None:
                 file,
                 "Write the column into it by its old name, also where all of its values are null",
             )
+
+
+def _parts(url: str) -> list[str]:
+    """Return the names of a path, without its store."""
+    return re.sub(r"^\w[\w+.-]*:(//[^/]*)?", "", url).strip("/").split("/")
 
 
 def _names(fields: StructType) -> Iterator[tuple[str, ...]]:

@@ -16,7 +16,7 @@ from evenkeel.spec.parts import StateColumn
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.events.csv_files import read_csv
 from evenkeel_spark.events.read_errors import reading
-from evenkeel_spark.tables.delta.filesystem import is_delta
+from evenkeel_spark.tables.delta.filesystem import table_around
 from evenkeel_spark.tables.delta.state import read_fixed
 from evenkeel_spark.tables.rows.comparable import comparable
 from evenkeel_spark.tables.spark_errors import first_line
@@ -46,12 +46,15 @@ def read_events(
     InputError : the input is missing or unreadable, or a column is missing or of a wrong type
     """
     source = spec.input
-    if source.format != "delta" and is_delta(spark, source.path):
+    if source.format != "delta" and (around := table_around(spark, source.path)):
+        kind, folder = around
+        set_path = f"input.path to {folder} and " if folder != source.path.rstrip("/") else ""
+        fix = f"Set {set_path}input.format to delta in the spec"
         raise InputError(
-            f"expected {source.format} files, found a Delta table: rows that it has removed would "
+            f"expected {source.format} files, found a {kind} table: rows that it has removed would "
             "count",
             source.path,
-            "Set input.format to delta in the spec",
+            fix if kind == "Delta" else "Write its rows to a folder of Parquet, and name that",
         )
     try:
         with reading(spec):

@@ -17,6 +17,9 @@ from partitioning.errors import SetupError
 RESULT_SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
+    # A file's column in other letters is the same column; else it would be read as null.
+    "spark.sql.caseSensitive": "false",
+    "spark.sql.timestampType": "TIMESTAMP_LTZ",
     "spark.sql.storeAssignmentPolicy": "ANSI",
     # Delta's metrics count what a commit wrote, and its statistics weigh what moves.
     "spark.databricks.delta.history.metricsEnabled": "true",

@@ -63,6 +63,31 @@ def test_a_file_that_lacks_a_column_is_refused_before_its_window_is_added(
     assert found == until["miles"].sum()
 
 
+def test_a_folder_above_the_input_names_no_column(spark: SparkSession, ready: World) -> None:
+    """Spark finds partitions below the input alone."""
+    in_files(ready, d10=renamed)
+    above = Path(ready.folder) / "miles=3"
+    above.mkdir()
+    (Path(ready.folder) / "events.parquet").rename(above / "events.parquet")
+    moved = ready.respec(input={"path": "miles=3/events.parquet", "time": "at"})
+    with pytest.raises(InputError, match=r"a day%20 10\.parquet.*lacks column 'miles'.*flown"):
+        apply_window(spark, moved.table, day(8), day(11))
+
+
+def test_a_column_in_other_letters_is_the_same_in_each_session(
+    spark: SparkSession, ready: World
+) -> None:
+    """Where a cluster tells letters apart, Spark would read nulls of that file."""
+    until = ready.events[ready.events["at"].dt.date < date(2013, 1, 11)]
+    in_files(ready, d10=lambda frame: frame.rename(columns={"miles": "Miles"}))
+    spark.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        apply_window(spark, ready.table, day(8), day(11))
+    finally:
+        spark.conf.unset("spark.sql.caseSensitive")
+    assert rows(spark, ready, "totals")["miles"].sum() == until["miles"].sum()
+
+
 def test_a_file_without_the_time_is_refused_where_events_without_one_are_dropped(
     spark: SparkSession, ready: World
 ) -> None:

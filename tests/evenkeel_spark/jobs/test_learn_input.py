@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from datetime import date
 
 import numpy as np
@@ -25,9 +26,32 @@ def test_a_delta_table_that_the_spec_reads_by_its_files_is_refused(
     spark: SparkSession, ready: World
 ) -> None:
     """Files of rows that Delta has removed stay for days, and would count."""
-    world = ready.respec(input={"path": "state/totals"}, key=["dest"])
-    with pytest.raises(InputError, match="found a Delta table.*Set input.format to delta"):
-        read_events(spark, world.table.spec)
+    orders = ready.folder / "orders"
+    shutil.copytree(ready.folder / "state/totals", orders)
+    for path in ("", "/channel=0", "/channel=*", "/channel={0,1}/"):
+        world = ready.respec(input={"path": f"orders{path}"}, key=["dest"])
+        fix = f"Set input.path to {orders} and input" if path else "Set input"
+        with pytest.raises(InputError, match=f"found a Delta table.*{fix}.format to delta"):
+            read_events(spark, world.table.spec)
+
+
+@pytest.mark.parametrize(
+    ("file", "kind"),
+    [("orders/.hoodie/hoodie.properties", "Hudi"), ("orders/metadata/v2.metadata.json", "Iceberg")],
+)
+def test_files_of_another_format_of_tables_are_refused(
+    spark: SparkSession, world: World, file: str, kind: str
+) -> None:
+    """Files of rows that a table has replaced stay beside the others."""
+    data = world.folder / "orders/data/day=1"
+    data.mkdir(parents=True)
+    shutil.copy(world.folder / "events.parquet", data)
+    spec = world.respec(input={"path": "orders/data/day=*"}).table.spec
+    assert read_events(spark, spec).columns
+    (world.folder / file).parent.mkdir()
+    (world.folder / file).touch()
+    with pytest.raises(InputError, match=f"found a {kind} table.*Write its rows to a folder"):
+        read_events(spark, spec)
 
 
 @pytest.mark.parametrize("bad", [-1.0, float("nan"), float("inf"), None])

@@ -106,13 +106,23 @@ def has_parquet(spark: SparkSession, path: str) -> bool:
     return False
 
 
-def is_delta(spark: SparkSession, path: str) -> bool:
-    """Return whether a folder is a Delta table; False for a pattern, and where nobody can look."""
-    try:
-        files, log = _files(spark, path, "_delta_log")
-        return bool(files.exists(log))
-    except JAVA_ERRORS:
-        return False
+def table_around(spark: SparkSession, path: str) -> tuple[str, str] | None:
+    """Return the format and folder of the table that files of an input are in.
+
+    None: they are in none, or nobody can look. The path may be a pattern, or below the folder.
+    """
+    pattern = re.search(r"[*?{\[]", path)
+    folder = path if pattern is None else path[: pattern.start()].rpartition("/")[0]
+    while urlsplit(folder := folder.rstrip("/")).path:
+        for kind, name in (("Delta", "_delta_log"), ("Hudi", ".hoodie"), ("Iceberg", "metadata")):
+            with suppress(*JAVA_ERRORS):
+                files, inside = _files(spark, folder, name)
+                there = files.listStatus(inside) if files.exists(inside) else []
+                ends = ".metadata.json" if kind == "Iceberg" else ""
+                if any(one.getPath().getName().endswith(ends) for one in there):
+                    return kind, folder
+        folder = folder.rpartition("/")[0]
+    return None
 
 
 def free_bytes(spark: SparkSession, path: str) -> int | None:
