@@ -44,6 +44,15 @@ def aim_found(spec, profile, asked=None) -> float:
     return aim_of(made, Params(max_imbalance=asked), profile, before, channels)
 
 
+def test_the_default_leaves_a_gain_below_the_part_of_the_state_that_moves() -> None:
+    """Two keys would change places, 0.45 of the state, to gain 0.1."""
+    profile = profile_of_keys(KEY, np.arange(4), np.array([60.0, 40, 50, 50]), 4)
+    assert aim_found({}, profile) == pytest.approx(1.1)
+    # As much of the state moves for five times the gain, by one of ten light keys.
+    profile = profile_of_keys(KEY, np.arange(20), np.full(20, 10.0) + np.eye(20)[0] * 10, 20)
+    assert aim_found({}, profile) < 1.05
+
+
 @pytest.mark.parametrize(
     ("spec", "aim"),
     [

@@ -77,7 +77,7 @@ def test_a_folder_above_the_input_names_no_column(spark: SparkSession, ready: Wo
 def test_a_column_in_other_letters_is_the_same_in_each_session(
     spark: SparkSession, ready: World
 ) -> None:
-    """Where a cluster tells letters apart, Spark would read nulls of that file."""
+    """Spark would read nulls of that file on a cluster that tells letters apart."""
     until = ready.events[ready.events["at"].dt.date < date(2013, 1, 11)]
     in_files(ready, d10=lambda frame: frame.rename(columns={"miles": "Miles"}))
     spark.conf.set("spark.sql.caseSensitive", "true")

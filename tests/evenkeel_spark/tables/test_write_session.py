@@ -281,6 +281,15 @@ def test_what_is_left_of_a_commits_session_carries_no_id(
     assert spark.read.format("delta").load(f"{tmp_path}/table").count() == 2
 
 
+def test_a_time_has_a_zone_whatever_a_cluster_calls_a_timestamp(spark: SparkSession) -> None:
+    spark.conf.set("spark.sql.timestampType", "TIMESTAMP_NTZ")
+    try:
+        made = own_session(spark).sql("SELECT CAST('2013-01-01' AS TIMESTAMP) AS at")
+    finally:
+        spark.conf.unset("spark.sql.timestampType")
+    assert made.schema["at"].dataType.simpleString() == "timestamp"
+
+
 def test_settings_are_changed_in_sessions_of_our_own_alone() -> None:
     """No job sets anything in the session that it was given."""
     found = {

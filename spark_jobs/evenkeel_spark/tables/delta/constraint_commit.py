@@ -39,8 +39,8 @@ def commit_constraints(
 
     Raises
     ------
-    MetadataChangedException : another writer has changed the table's metadata meanwhile, or other
-        constraints of ours are there than those that were seen
+    MetadataChangedException : another writer has changed the table's metadata meanwhile, or its
+        constraints of ours are not those that were seen
     """
     # Delta takes the commit's userMetadata from the thread's active session.
     with active_session(spark):
