@@ -19,6 +19,7 @@ from evenkeel.spec.loading import check_slot_multiple
 from evenkeel.spec.parts import CHANNEL, SLOT
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel.table import Table
+from evenkeel_spark.adoption.leaving import made_by_us
 from evenkeel_spark.adoption.rewrite import Layout, change
 from evenkeel_spark.adoption.row_tasks import by_slot_range, rows_of_a_file, tasks_of
 from evenkeel_spark.adoption.survey import Survey, look
@@ -161,6 +162,8 @@ def _check_as_before(spark: SparkSession, spec: TableSpec, name: str) -> None:
     """Refuse a table that an earlier run adopted with other rows or partitions than the spec's."""
     part = spec.state[name]
     rows = state.properties(spark, part.path).get(ROWS_PROPERTY)
+    if rows is None:
+        raise made_by_us(name, part.path)
     found = state.partition_columns(spark, part.path)
     if rows == part.rows and found == [CHANNEL, *part.partitions]:
         return

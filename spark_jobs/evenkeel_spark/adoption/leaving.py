@@ -23,7 +23,8 @@ def made_by_us(name: str, path: str) -> InputError:
     return InputError(
         "Evenkeel made it: without its placement, a split key counts several times",
         f"{name} ({path})",
-        "Read it by `evenkeel.open_table`; or make a table of your own from that",
+        "Leave its `columns` in the spec. To leave Evenkeel, read it by `evenkeel.open_table`, and "
+        "make a table of your own from that",
     )
 
 
@@ -49,6 +50,22 @@ def check_not_kept(table: Table, name: str, known: str | None, registry_lost: bo
         )
     if registry_lost and ours.numbers():
         raise InputError("has epochs: it is not lost", ours.url, "Release without --registry-lost")
+
+
+def check_not_lost(table: Table, name: str) -> None:
+    """Refuse an adopted table while its registry has no epoch: a new one would not be its own.
+
+    Raises
+    ------
+    InputError : says how to leave
+    """
+    if not table.registry.numbers():
+        raise InputError(
+            f"is adopted, and {table.registry.url} has no epoch",
+            f"{name} ({table.spec.state[name].path})",
+            "Correct `registry` in the spec, or bring it back from its backup. If it is lost for "
+            f"good, run `evenkeel release {table.spec.table} --registry-lost`",
+        )
 
 
 def keeps(url: str, path: str, where: str) -> bool:

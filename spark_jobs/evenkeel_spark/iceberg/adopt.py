@@ -14,15 +14,15 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from evenkeel.registry.epochs import TableVersion
-from evenkeel.registry.state_view import slot_column
+from evenkeel.registry.state_view import COLUMNS_PROPERTY, slot_column
 from evenkeel.spec.parts import CHANNEL, SLOT
-from evenkeel.spec.table_spec import TableSpec
 from evenkeel.table import Table
 from evenkeel_spark.adoption.adopt import (
     check_epoch_stands,
     function_to_adopt_by,
     made_from_columns,
 )
+from evenkeel_spark.adoption.leaving import check_not_lost, made_by_us
 from evenkeel_spark.adoption.obstacles import owner_problems
 from evenkeel_spark.adoption.row_tasks import by_slot_range, tasks_of
 from evenkeel_spark.iceberg.placing import name_column, place, slot_name
@@ -79,7 +79,7 @@ def adopt(spark: SparkSession, table: Table, dry_run: bool = False) -> list[Iceb
     waiting = {}
     for name in spec.state:
         one = iceberg_table(spark, spec, name)
-        if _adopted(spec, name, one, function):
+        if _adopted(table, name, one, function):
             say(f"{name}: is adopted already")
         else:
             waiting[name] = one
@@ -109,19 +109,20 @@ def adopt(spark: SparkSession, table: Table, dry_run: bool = False) -> list[Iceb
     return surveys
 
 
-def _adopted(
-    spec: TableSpec, name: str, table: IcebergTable, function: PartitioningFunction
-) -> bool:
+def _adopted(table: Table, name: str, one: IcebergTable, function: PartitioningFunction) -> bool:
     """Return whether a table is adopted. BEFORE_PROPERTY comes first, and TABLE_PROPERTY last.
 
     Raises
     ------
-    InputError : it is, with another registry, in another way than the spec has it, or its rows
-        know another number of slots
+    InputError : it is, with another registry or one without an epoch, in another way than the spec
+        has it, or its rows know another number of slots; or Evenkeel made it
     """
-    found = table.properties()
+    spec, found = table.spec, one.properties()
     if found.get(TABLE_PROPERTY) == spec.table:
+        if COLUMNS_PROPERTY in found:
+            raise made_by_us(name, spec.state[name].path)
         check_registry(spec, name, found)
+        check_not_lost(table, name)
         if (slots := found.get(SLOTS_PROPERTY)) != str(function.row_slots):
             raise InputError(
                 f"has slots = {slots} in its rows, and epoch {function.epoch} has "
@@ -131,7 +132,7 @@ def _adopted(
             )
     adopted = found.get(TABLE_PROPERTY) == spec.table and BEFORE_PROPERTY in found
     if adopted:
-        check_adopted(spec, name, table)
+        check_adopted(spec, name, one)
     return adopted
 
 

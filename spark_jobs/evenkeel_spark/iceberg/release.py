@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pyspark.sql import SparkSession
 
 from evenkeel.registry.epochs import Registry
+from evenkeel.registry.state_view import COLUMNS_PROPERTY
 from evenkeel.spec.parts import CHANNEL, SLOT
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel.table import Table
 from evenkeel_spark.adoption.leaving import (
     OUR_PROPERTIES,
     check_not_kept,
+    check_not_lost,
     made_by_us,
     mark_released,
 )
@@ -72,16 +74,7 @@ def release(
     check_no_run_moves(spec, registry)
     found = {name: iceberg_table(spark, spec, name) for name in spec.state}
     for name, one in found.items():
-        properties = one.properties()
-        owner = properties.get(TABLE_PROPERTY, properties.get(ADOPTING_PROPERTY))
-        if owner == spec.table:
-            check_not_kept(table, name, properties.get(REGISTRY_PROPERTY), registry_lost)
-            if not registry_lost:
-                check_registry(spec, name, properties)
-        if owner not in (None, spec.table):
-            raise InputError(
-                f"is a table of {owner!r}", table_in_errors(spec, name), "Correct the spec"
-            )
+        _check_ours(table, name, one.properties(), registry_lost)
     ours = [name for name, one in found.items() if _has_ours(one, drop_columns)]
     for name in ours if drop_columns else ():
         _check_droppable(spec, name, found[name])
@@ -95,6 +88,29 @@ def release(
     if not dry_run:
         mark_released(table, lambda path: owner_of(IcebergTable(spark, path)))
     return ours
+
+
+def _check_ours(
+    table: Table, name: str, properties: Mapping[str, str], registry_lost: bool
+) -> None:
+    """Refuse a table that Evenkeel made, or that another spec or registry has."""
+    spec = table.spec
+    # A spec can be edited: the table itself knows who made it.
+    if COLUMNS_PROPERTY in properties:
+        raise made_by_us(name, spec.state[name].path)
+    owner = properties.get(TABLE_PROPERTY, properties.get(ADOPTING_PROPERTY))
+    if owner is None:
+        return
+    if owner != spec.table:
+        raise InputError(
+            f"is a table of {owner!r}", table_in_errors(spec, name), "Correct the spec"
+        )
+    check_not_kept(table, name, properties.get(REGISTRY_PROPERTY), registry_lost)
+    if not registry_lost:
+        check_registry(spec, name, properties)
+        # An adoption that was broken off may have no epoch yet.
+        if TABLE_PROPERTY in properties:
+            check_not_lost(table, name)
 
 
 def _check_droppable(spec: TableSpec, name: str, table: IcebergTable) -> None:

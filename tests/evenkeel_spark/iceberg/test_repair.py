@@ -220,6 +220,10 @@ def test_a_table_of_a_live_registry_is_not_released(
     with pytest.raises(InputError, match="has epochs: it is not lost"):
         release(lake, team.table, registry_lost=True)
     shutil.rmtree(team.folder / "registry")
+    # By a new epoch 0 of more channels, rows would be elsewhere.
+    for job in (adopt, release):
+        with pytest.raises(InputError, match="has no epoch.*--registry-lost"):
+            job(lake, team.respec(channels=5).table)
     assert release(lake, team.table, registry_lost=True) == ["orders", "profiles"]
 
 

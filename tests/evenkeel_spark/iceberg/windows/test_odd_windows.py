@@ -251,3 +251,23 @@ def test_what_is_not_built_is_one_line(
     assert job.main(["--spec", kept.spec_path, *more]) == 2
     (line,) = (x for x in capsys.readouterr().err.splitlines() if "evenkeel: error" in x)
     assert said in line
+
+
+@pytest.mark.parametrize("more", [[], ["--release"], ["--release", "--registry-lost"]])
+def test_a_table_of_our_own_is_not_adopted_or_released_by_another_spec(
+    lake: SparkSession,
+    kept: World,
+    more: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """It would lose its properties, and no job would bring them back."""
+    before = {name: one(lake, name).properties() for name in NAMES}
+    paths = {name: part.path for name, part in kept.table.spec.state.items()}
+    kept.respec(
+        state={n: {"path": p, "format": "iceberg", "rows": "one"} for n, p in paths.items()}
+    )
+    monkeypatch.setattr("evenkeel_spark.runtime.command.session", lambda name: lake)
+    assert adopt.main(["--spec", kept.spec_path, *more]) == 2
+    assert "Evenkeel made it" in capsys.readouterr().err
+    assert {name: one(lake, name).properties() for name in NAMES} == before
