@@ -15,6 +15,8 @@ OF_STATE = {
     "or another release of Evenkeel wrote it.",
     r"holds state of another bootstrap": "A bootstrap with another registry, or one that was "
     "broken off, has made this folder.",
+    r"is adopted, and \{url\} has no epoch": "The registry was moved, emptied or lost, and the "
+    "table still names it. Another epoch 0 would place rows elsewhere.",
     r"is in use: ": "The spec names an empty registry, and the table holds rows of another one.",
     r"is missing, ": "The file was deleted by hand, by a lifecycle rule of the bucket, or was left "
     "out of a restore.",
