@@ -108,8 +108,10 @@ OF_STATE = {
     "adopted, or a copy of it names tables of another one.",
     r"expected (a commit|a snapshot) that tells": "Commits of Evenkeel are gone from the table's "
     "history: its log was cleaned, its snapshots expired, or it was cloned or made again.",
-    r"expected (column|columns slot_N)": "Somebody renamed or dropped the column, or evolve was "
-    "broken off.",
+    r"expected column ": "Somebody renamed or dropped the column, or evolve was broken off.",
+    r"expected columns slot_N|lacks the key column": "Somebody renamed or dropped the column or "
+    "the partition field, or made the table again (createOrReplace).",
+    r"expected one column slot_N": "Somebody added a column of such a name.",
     r"expected (delta\.set|\{key\} to be)": "Somebody has set or unset this property of the table.",
     r"expected (each window upon|no commit of somebody)": "The table was restored, or replaced by "
     "a copy, while a window waited to be added.",

@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator
 
 from evenkeel_airflow.provider import get_provider_info
-from evenkeel_spark.iceberg.adopt import UPDATES_WELL
 from evenkeel_spark.migration.placement import REPAIRING
 from evenkeel_spark.tables.delta.constraints import epoch_name, moving_name
+from evenkeel_spark.tables.iceberg.checks import UPDATES_WELL
 from evenkeel_spark.windows.iceberg.making import FIRST
 from setup.docs.reference.markdown import code, constants, page, sources, table
 

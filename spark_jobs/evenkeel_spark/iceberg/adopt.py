@@ -30,7 +30,12 @@ from evenkeel_spark.iceberg.survey import IcebergSurvey, must_rewrite, survey_ta
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.crash_point import crash_point
 from evenkeel_spark.tables.declared_columns import ROWS_PROPERTY
-from evenkeel_spark.tables.iceberg.checks import check_adopted, check_registry, iceberg_table
+from evenkeel_spark.tables.iceberg.checks import (
+    UPDATES_WELL,
+    check_adopted,
+    check_registry,
+    iceberg_table,
+)
 from evenkeel_spark.tables.iceberg.schema_commit import add_columns
 from evenkeel_spark.tables.iceberg.table import BRANCHES, MAIN, IcebergTable
 from evenkeel_spark.tables.membership import table_in_errors
@@ -52,8 +57,6 @@ from partitioning.function.sql import channel_sql, quoted, slot_sql
 REWRITES = 3
 #: Names of its branches begin so.
 ADOPTING = f"{BRANCHES}adopt_"
-#: A move writes moved rows and deletion vectors, and no row that stays.
-UPDATES_WELL = {"write.update.mode": "merge-on-read"}
 
 
 def adopt(spark: SparkSession, table: Table, dry_run: bool = False) -> list[IcebergSurvey]:

@@ -23,7 +23,7 @@ from evenkeel_spark.plans.attempts import (
 from evenkeel_spark.plans.before_moving import check_budget, check_one_row_a_key
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.crash_point import crash_point
-from evenkeel_spark.tables.iceberg.checks import adopted_tables
+from evenkeel_spark.tables.iceberg.checks import UPDATES_WELL, adopted_tables, check_properties
 from evenkeel_spark.tables.iceberg.commits import PLACED, STATEMENT_TRIES, once_free
 from evenkeel_spark.tables.iceberg.table import BRANCHES, IcebergTable
 from evenkeel_spark.tables.membership import table_in_errors
@@ -49,6 +49,8 @@ def migrate(spark: SparkSession, migration: Migration) -> MigrationRecord:
         return migration.run.migration.read()
     check_approved(migration)
     tables = adopted_tables(spark, migration.table.spec)
+    for name, table in tables.items():
+        check_properties(migration.table.spec, name, table, UPDATES_WELL)
     migration = clear_rolled_back(migration)
     for name, table in tables.items():
         check_fence(migration, name, table)

@@ -19,10 +19,10 @@ from evenkeel_spark.adoption.leaving import (
     made_by_us,
     mark_released,
 )
-from evenkeel_spark.iceberg.adopt import UPDATES_WELL
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.crash_point import crash_point
 from evenkeel_spark.tables.iceberg.checks import (
+    UPDATES_WELL,
     check_registry,
     iceberg_table,
     our_columns,

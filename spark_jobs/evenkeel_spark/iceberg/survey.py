@@ -106,7 +106,7 @@ def survey_table(
     table.refresh()
     head, problems = table.refs().get(MAIN), list(_problems(spec, name, table))
     total = table.files().agg(F.sum("size"), F.count(F.lit(1))).collect()[0]
-    say(f"{name}: reading {total[0] or 0:,} bytes in {total[1]:,} files")
+    say(f"{name}: reading {int(total[0] or 0):,} bytes in {total[1]:,} files")
     rows, nulls, keys, channels = count_rows(table.rows(), spec, spec.state[name], function)
     where, size = table_in_errors(spec, name), int(total[0] or 0)
     problems += row_problems(spec, name, nulls, rows, keys)
@@ -136,11 +136,7 @@ def _unpartitioned(table: IcebergTable) -> bool:
 
 def _folder(table: IcebergTable) -> str | None:
     """Return the folder of a table's data if it is on a disk or in HDFS: buckets have no end."""
-    place = table.properties().get("write.data.path")
-    if place is None:
-        told = table.spark.sql(f"DESCRIBE TABLE EXTENDED {table.sql}")
-        found = told.where("col_name = 'Location'").first()
-        place = "" if found is None else str(found["data_type"])
+    place = table.properties().get("write.data.path") or table.details().get("Location", "")
     return place if place.startswith(("/", "file:", "hdfs:")) else None
 
 

@@ -226,3 +226,63 @@ def test_a_dry_run_tells_how_long_and_of_too_little_room(
     with pytest.raises(InputError, match="orders .*: a rewrite needs .* bytes, and 10 are free"):
         adopt(lake, team.table)
     assert not team.table.registry.numbers()
+
+
+def test_columns_may_be_called_as_what_spark_tells_of_a_table(
+    lake: SparkSession, team: World
+) -> None:
+    """Spark lists columns first, then the provider and the location, in one table."""
+    table = one(lake, "orders")
+    table.alter("ADD COLUMNS (Provider string, Location string)")
+    table.refresh()
+    assert table.details()["Provider"] == "iceberg"
+    assert table.details()["Location"].endswith("/db/orders")
+    adopt(lake, team.table)
+    assert placed(lake, team)
+
+
+def test_a_table_that_was_made_again_is_released_and_adopted(
+    lake: SparkSession, team: World
+) -> None:
+    """It keeps the properties of Evenkeel, and loses columns and partitions."""
+    adopt(lake, team.table)
+    table = one(lake, "orders")
+    rows = lake.table(table.sql).drop("slot_0", "channel").localCheckpoint()
+    before = both(lake)
+    rows.writeTo(table.sql).using("iceberg").tableProperty("format-version", "3").createOrReplace()
+    with pytest.raises(InputError, match="release trips`, then `evenkeel adopt trips"):
+        planned(lake, team, "r")
+    # Columns that are brought back by hand are optional, and files are not by channel.
+    table.alter("ADD COLUMNS (slot_0 int, channel int)")
+    with pytest.raises(InputError, match="and partitions by nothing"):
+        planned(lake, team, "r")
+    table.alter("DROP COLUMNS (slot_0, channel)")
+    release(lake, team.table)
+    adopt(lake, team.table)
+    assert placed(lake, team) and both(lake) == before
+    assert "channel" in one(lake, "orders").partitions()
+
+
+def test_a_second_column_of_a_slots_name_is_refused(lake: SparkSession, team: World) -> None:
+    adopt(lake, team.table)
+    one(lake, "profiles").alter("ADD COLUMN slot_9 int")
+    with pytest.raises(InputError, match="expected one column slot_N, found slot_0, slot_9"):
+        planned(lake, team, "r")
+    one(lake, "profiles").alter("RENAME COLUMN slot_9 TO sales_slot")
+    rebalanced(lake, team, "r")
+    assert placed(lake, team)
+
+
+def test_a_move_that_would_write_whole_files_is_refused(lake: SparkSession, team: World) -> None:
+    adopt(lake, team.table)
+    table = one(lake, "orders")
+    migration = planned(lake, team, "r")
+    heads = one(lake, "orders").head(), one(lake, "profiles").head()
+    table.set_properties({"write.update.mode": "copy-on-write"})
+    with pytest.raises(InputError, match="to be merge-on-read, found copy-on-write") as refused:
+        migrate(lake, migration)
+    assert (one(lake, "orders").head(), one(lake, "profiles").head()) == heads
+    lake.sql(str(refused.value).split(". ")[-1])
+    migrate(lake, migration)
+    verify(lake, migration)
+    assert placed(lake, team)

@@ -33,6 +33,9 @@ from evenkeel_spark.tables.table_properties import REGISTRY_PROPERTY, SLOTS_PROP
 from partitioning.errors import InputError, UnderWayError
 from partitioning.function.function import PartitioningFunction
 
+#: A move writes moved rows and deletion vectors, and no row that stays.
+UPDATES_WELL = {"write.update.mode": "merge-on-read"}
+
 
 def iceberg_table(spark: SparkSession, spec: TableSpec, name: str) -> IcebergTable:
     """Return one state table, as it is now.
@@ -126,18 +129,67 @@ def check_adopted(spec: TableSpec, name: str, table: IcebergTable) -> dict[str, 
             "Set it back; or release the table, and adopt it again",
         )
     check_slot_multiple(spec, properties.get(SLOTS_PROPERTY, "none"), where)
-    schema = table.schema()
-    missing = [c for c in (CHANNEL, *spec.key) if c not in schema.names]
-    if missing or table.epoch() is None:
+    _check_layout(spec, name, table)
+    for problem in incomparable(table.schema(), where):
+        raise problem
+    return properties
+
+
+def _check_layout(spec: TableSpec, name: str, table: IcebergTable) -> None:
+    """Refuse a table that lacks a column or the field by which its rows are placed.
+
+    Raises
+    ------
+    InputError : it does, as after createOrReplace; or two columns may be the slot's
+    """
+    names, where = table.schema().names, table_in_errors(spec, name)
+    if missing := [c for c in spec.key if c not in names]:
         raise InputError(
-            f"expected columns slot_N, {CHANNEL} and {', '.join(spec.key)}, found "
-            f"{', '.join(schema.names)}",
+            f"lacks the key column {', '.join(missing)}, found {', '.join(names)}",
             where,
             "Bring the missing one back, by its old name",
         )
-    for problem in incomparable(schema, where):
-        raise problem
-    return properties
+    slots = [c for c in names if SLOT_NAME.fullmatch(c)]
+    if len(slots) > 1:
+        raise InputError(
+            f"expected one column slot_N, found {', '.join(slots)}",
+            where,
+            "Rename the one that is not Evenkeel's",
+        )
+    if not slots or CHANNEL not in names or CHANNEL not in table.partitions():
+        # Columns that are added by hand would be optional, and old files would not be by channel.
+        again = f"Run `evenkeel release {spec.table}`, then `evenkeel adopt {spec.table}`"
+        dropped = f"Take it out of the spec, and run `evenkeel evolve {spec.table} --drop {name}`"
+        raise InputError(
+            f"expected columns slot_N and {CHANNEL}, and partitions by {CHANNEL}; found columns "
+            f"{', '.join(names)}, and partitions by {', '.join(table.partitions()) or 'nothing'}",
+            where,
+            again if spec.state[name].plain else dropped,
+        )
+
+
+def check_properties(
+    spec: TableSpec, name: str, table: IcebergTable, wanted: Mapping[str, str]
+) -> None:
+    """Refuse a table whose writes would be slow by a property that somebody has changed.
+
+    Parameters
+    ----------
+    wanted : values by property, that Evenkeel has set
+
+    Raises
+    ------
+    InputError : names the property, and the statement that sets it back
+    """
+    properties = table.properties()
+    for key, value in wanted.items():
+        if (found := properties.get(key)) != value:
+            raise InputError(
+                f"expected {key} to be {value}, found {found}: a window or a move would write "
+                "whole files again, or send all of the table's rows",
+                table_in_errors(spec, name),
+                f"ALTER TABLE {table.sql} SET TBLPROPERTIES ('{key}' = '{value}')",
+            )
 
 
 def our_columns(schema: StructType) -> list[str]:

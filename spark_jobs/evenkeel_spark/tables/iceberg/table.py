@@ -75,8 +75,7 @@ class IcebergTable:
             )
         try:
             self.spark.sql(f"REFRESH TABLE {self.sql}")
-            provider = self.spark.sql(f"DESCRIBE TABLE EXTENDED {self.sql}")
-            found = provider.where("col_name = 'Provider'").first()
+            found = self.details().get("Provider")
         except SPARK_ERRORS as error:
             said = first_line(error)
             if "TABLE_OR_VIEW_NOT_FOUND" in said or "SCHEMA_NOT_FOUND" in said:
@@ -88,9 +87,9 @@ class IcebergTable:
                 self.name,
                 f"See whether Spark's settings of the catalog {catalog!r} are right",
             ) from error
-        if found is None or str(found["data_type"]).lower() != "iceberg":
+        if found is None or found.lower() != "iceberg":
             raise InputError(
-                f"expected an Iceberg table, found {found and found['data_type']}",
+                f"expected an Iceberg table, found {found}",
                 self.name,
                 "Correct the path, or leave out format: iceberg",
             )
@@ -123,6 +122,12 @@ class IcebergTable:
         """Return Iceberg's own object of the table, in the JVM."""
         spark: Any = self.spark._jvm.org.apache.iceberg.spark
         return spark.Spark3Util.loadIcebergTable(self.spark._jsparkSession, self.sql)
+
+    def details(self) -> dict[str, str]:
+        """Return what Spark tells of the table below its columns, which may have any name."""
+        rows = self.spark.sql(f"DESCRIBE TABLE EXTENDED {self.sql}").collect()
+        begins = [i for i, row in enumerate(rows) if row[0] == "# Detailed Table Information"]
+        return {name: told for name, told, _ in rows[begins[-1] :]} if begins else {}
 
     def partitions(self) -> list[str]:
         """Return the partition fields, such as `days(at)`, in order."""

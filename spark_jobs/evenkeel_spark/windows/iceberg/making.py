@@ -19,7 +19,7 @@ from evenkeel_spark.events.read_errors import reading
 from evenkeel_spark.events.reader import read_events, typed_key
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.crash_point import crash_point
-from evenkeel_spark.tables.iceberg.checks import adopted_tables, check_registry
+from evenkeel_spark.tables.iceberg.checks import UPDATES_WELL, adopted_tables, check_registry
 from evenkeel_spark.tables.iceberg.commits import PLACED, SUMMARY, commits_back
 from evenkeel_spark.tables.iceberg.table import IcebergTable
 from evenkeel_spark.tables.membership import table_in_errors
@@ -42,7 +42,7 @@ from evenkeel_spark.windows.iceberg.merging import MERGES_WELL
 from partitioning.errors import DamagedError, InputError
 
 #: A table of format 3 has deletion vectors, so that a move writes no row that stays.
-FIRST = {"format-version": "3", "write.update.mode": "merge-on-read", **MERGES_WELL}
+FIRST = {"format-version": "3", **UPDATES_WELL, **MERGES_WELL}
 #: Types of a key that Iceberg keeps under another name. The key's type is part of the function.
 _NOT_KEPT = ("tinyint", "smallint")
 

@@ -20,7 +20,7 @@ from evenkeel_spark.forgetting.meanwhile import check_none_forgotten_at
 from evenkeel_spark.iceberg.placing import place
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.column_inputs import check_unchanged_columns
-from evenkeel_spark.tables.iceberg.checks import check_adopted, check_slot_column
+from evenkeel_spark.tables.iceberg.checks import check_adopted, check_properties, check_slot_column
 from evenkeel_spark.tables.iceberg.commits import PLACED, IcebergCommit
 from evenkeel_spark.tables.iceberg.table import BRANCHES, IcebergTable
 from evenkeel_spark.tables.membership import table_in_errors
@@ -204,12 +204,5 @@ def _under(
     # One that has left since keeps its slot's column.
     properties = check_adopted(spec, name, one)
     check_unchanged_columns(spec, name, properties)
-    for key, wanted in MERGES_WELL.items():
-        if (found := properties.get(key)) != wanted:
-            raise InputError(
-                f"expected {key} to be {wanted}, found {found}: a window would write whole files "
-                "again, or send all of the table's rows",
-                table_in_errors(spec, name),
-                f"ALTER TABLE {one.sql} SET TBLPROPERTIES ('{key}' = '{wanted}')",
-            )
+    check_properties(spec, name, one, MERGES_WELL)
     return one
