@@ -36,12 +36,12 @@ LEFT = {
     "runtime/task_metrics.py": (4, "Spark's REST API is off where its UI is off"),
     "tables/delta/commits.py": (1, _SPEED),
     "tables/delta/constraint_commit.py": (1, _ATOMIC),
-    "tables/delta/filesystem.py": (4, _RIGHTS),
     "tables/delta/state.py": (6, _SPEED),
     "tables/delta/vacuum.py": (
         2,
         "Delta alone knows its defaults, and reads an interval as it does",
     ),
+    "tables/filesystem.py": (4, _RIGHTS),
     "tables/iceberg/schema_commit.py": (
         3,
         "no SQL changes columns, properties and main at once, or gives a new column a default",

@@ -20,6 +20,7 @@ from evenkeel.spec.parts import CHANNEL, SLOT
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel.table import Table
 from evenkeel_spark.adoption.leaving import made_by_us
+from evenkeel_spark.adoption.obstacles import check_space
 from evenkeel_spark.adoption.rewrite import Layout, change
 from evenkeel_spark.adoption.row_tasks import by_slot_range, rows_of_a_file, tasks_of
 from evenkeel_spark.adoption.survey import Survey, look
@@ -93,6 +94,9 @@ def adopt(spark: SparkSession, table: Table, dry_run: bool = False) -> list[Surv
             say(line)
     if problem := next((p for survey in surveys for p in survey.problems), None):
         raise problem
+    rewritten = [s for s in surveys if not s.fits]
+    places = [(table_in_errors(spec, s.name), spec.state[s.name].path, s.size) for s in rewritten]
+    check_space(spark, places)
     if dry_run:
         say("dry run: nothing was changed")
         return surveys

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
@@ -11,7 +12,8 @@ from pyspark.sql.types import StructType
 from evenkeel.spec.parts import CHANNEL, SLOT
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.adoption.before import find_before
-from evenkeel_spark.tables.delta import commits, constraints, filesystem, state
+from evenkeel_spark.tables import filesystem
+from evenkeel_spark.tables.delta import commits, constraints, state
 from evenkeel_spark.tables.membership import table_in_errors
 from evenkeel_spark.tables.rows.comparable import incomparable
 from evenkeel_spark.tables.table_properties import (
@@ -198,14 +200,27 @@ def row_problems(
         )
 
 
-def space_problems(
-    spark: SparkSession, folder: str, size: int, where: str
-) -> Iterator[EvenkeelError]:
-    """Yield an error if a table's folder has no room for so many bytes more."""
-    free = filesystem.free_bytes(spark, folder)
-    if free is not None and free < size:
-        yield InputError(
-            f"a rewrite needs {size:,} bytes, and {free:,} are free",
-            where,
-            "Make room: the old files stay for as long as the table keeps versions",
-        )
+def check_space(spark: SparkSession, rewrites: Iterable[tuple[str, str, int]]) -> None:
+    """Refuse rewrites for which a store has no room, all together.
+
+    Parameters
+    ----------
+    rewrites : of each table: its name in errors, the folder that is written to, and bytes
+
+    Raises
+    ------
+    InputError : names the tables of the store, with the bytes needed and free
+    """
+    stores = defaultdict[str, list[tuple[str, str, int]]](list)
+    for rewrite in rewrites:
+        stores[filesystem.store_of(spark, rewrite[1])].append(rewrite)
+    for found in stores.values():
+        size = sum(size for *_, size in found)
+        frees = [filesystem.free_bytes(spark, folder) for _, folder, _ in found]
+        free = min((f for f in frees if f is not None), default=None)
+        if free is not None and free < size:
+            raise InputError(
+                f"a rewrite needs {size:,} bytes, and {free:,} are free",
+                ", ".join(where for where, *_ in found),
+                "Make room: the old files stay for as long as the table keeps versions",
+            )

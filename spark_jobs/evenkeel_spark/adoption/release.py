@@ -25,7 +25,7 @@ from evenkeel_spark.adoption.leaving import (
     made_by_us,
     mark_released,
 )
-from evenkeel_spark.adoption.obstacles import space_problems
+from evenkeel_spark.adoption.obstacles import check_space
 from evenkeel_spark.adoption.rewrite import Layout, change
 from evenkeel_spark.adoption.team_checks import checked_columns, refuse_checked
 from evenkeel_spark.events.aggregate import exact
@@ -78,12 +78,14 @@ def release(
     if found and not registry_lost:
         # It may move rows of tables that this spec does not name, and needs all of them to end.
         check_no_run_moves(spec, table.registry)
+    rewrites = []
     for name in found if drop_columns else ():
         # All tables, before the first is rewritten.
         rows, _ = state.read_newest(spark, spec.state[name].path)
         if CHANNEL in rows.columns:
             _partitions(spark, spec, name, rows.drop(SLOT, CHANNEL))
-            _check_droppable(spark, spec, name)
+            rewrites.append(_rewritten(spark, spec, name))
+    check_space(spark, rewrites)
     for name in found:
         what = "its constraint, properties" + (", slot and channel" if drop_columns else "")
         say(f"{name}: {'would lose' if dry_run else 'loses'} {what}")
@@ -187,20 +189,19 @@ def _what_stays(spark: SparkSession, spec: TableSpec, name: str) -> Iterator[str
             )
 
 
-def _check_droppable(spark: SparkSession, spec: TableSpec, name: str) -> None:
-    """Refuse a rewrite without slot and channel that could not end.
+def _rewritten(spark: SparkSession, spec: TableSpec, name: str) -> tuple[str, str, int]:
+    """Return what a rewrite without slot and channel writes, as `check_space` wants it.
 
     Raises
     ------
-    InputError : the team has named one of them in the table, or there is too little room
+    InputError : the team has named one of them in the table
     """
     path, where = spec.state[name].path, table_in_errors(spec, name)
     named = checked_columns(spark, path)
     for column in (SLOT, CHANNEL):
         refuse_checked(named, "drop", column, where)
     size = state.files(spark, path).agg(F.sum("size")).collect()[0][0]
-    for problem in space_problems(spark, path, int(size or 0), where):
-        raise problem
+    return where, path, int(size or 0)
 
 
 def _partitions(spark: SparkSession, spec: TableSpec, name: str, rows: DataFrame) -> list[str]:

@@ -22,7 +22,6 @@ from evenkeel_spark.adoption.obstacles import (
     kinds_of,
     layout_problems,
     row_problems,
-    space_problems,
 )
 from evenkeel_spark.events.read_errors import reading
 from evenkeel_spark.events.reader import (
@@ -33,7 +32,8 @@ from evenkeel_spark.events.reader import (
     refuse_null_times,
 )
 from evenkeel_spark.runtime.command import say
-from evenkeel_spark.tables.delta import filesystem, state
+from evenkeel_spark.tables import filesystem
+from evenkeel_spark.tables.delta import state
 from evenkeel_spark.tables.delta.vacuum import retention
 from evenkeel_spark.tables.membership import table_in_errors
 from evenkeel_spark.tables.rows.placement_sql import misplaced_sql
@@ -170,8 +170,6 @@ def look(spark: SparkSession, spec: TableSpec, name: str, function: Partitioning
     problems += value_problems(spark, table.path, rows, table.partitions, where)
     partitions = tuple(state.partition_columns(spark, table.path))
     fits = _fits(rows, function, partitions == (CHANNEL, *table.partitions))
-    if not fits:
-        problems += space_problems(spark, table.path, size, where)
     return Survey(
         name,
         version,

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from evenkeel.registry.store_errors import StoreError
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.events.csv_files import OTHER_HEADER
-from evenkeel_spark.tables.delta.filesystem import check_answers
+from evenkeel_spark.tables.filesystem import check_answers
 from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
 from partitioning.errors import InputError
 

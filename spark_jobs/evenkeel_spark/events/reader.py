@@ -16,8 +16,8 @@ from evenkeel.spec.parts import StateColumn
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.events.csv_files import read_csv
 from evenkeel_spark.events.read_errors import reading
-from evenkeel_spark.tables.delta.filesystem import table_around
 from evenkeel_spark.tables.delta.state import read_fixed
+from evenkeel_spark.tables.filesystem import table_around
 from evenkeel_spark.tables.rows.comparable import comparable
 from evenkeel_spark.tables.spark_errors import first_line
 from partitioning.errors import InputError

@@ -24,9 +24,10 @@ from evenkeel_spark.evolving.state_tables import is_half_left
 from evenkeel_spark.evolving.statements import statements
 from evenkeel_spark.evolving.widening import DELTA_RULES
 from evenkeel_spark.runtime.command import say
+from evenkeel_spark.tables import filesystem
 from evenkeel_spark.tables.column_inputs import INPUTS_PROPERTY, check_made_of, inputs_text
 from evenkeel_spark.tables.declared_columns import check_made_from_events
-from evenkeel_spark.tables.delta import commits, constraints, filesystem, state
+from evenkeel_spark.tables.delta import commits, constraints, state
 from evenkeel_spark.tables.delta.preflight import check_ours, check_slot_count
 from evenkeel_spark.tables.delta.unfinished_table import (
     clear_unfinished,

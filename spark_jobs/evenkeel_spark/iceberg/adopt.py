@@ -23,10 +23,10 @@ from evenkeel_spark.adoption.adopt import (
     made_from_columns,
 )
 from evenkeel_spark.adoption.leaving import check_not_lost, made_by_us
-from evenkeel_spark.adoption.obstacles import owner_problems
+from evenkeel_spark.adoption.obstacles import check_space, owner_problems
 from evenkeel_spark.adoption.row_tasks import by_slot_range, tasks_of
 from evenkeel_spark.iceberg.placing import name_column, place, slot_name
-from evenkeel_spark.iceberg.survey import IcebergSurvey, must_rewrite, survey_table
+from evenkeel_spark.iceberg.survey import IcebergSurvey, data_folder, must_rewrite, survey_table
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.crash_point import crash_point
 from evenkeel_spark.tables.declared_columns import ROWS_PROPERTY
@@ -94,6 +94,10 @@ def adopt(spark: SparkSession, table: Table, dry_run: bool = False) -> list[Iceb
             say(line)
     if problem := next((p for survey in surveys for p in survey.problems), None):
         raise problem
+    folders = {s.name: data_folder(waiting[s.name]) for s in surveys if s.rewrites}
+    known = [s for s in surveys if folders.get(s.name) is not None]
+    places = [(table_in_errors(spec, s.name), str(folders[s.name]), s.size) for s in known]
+    check_space(spark, places)
     if dry_run:
         say("dry run: nothing was changed")
         return surveys

@@ -17,7 +17,6 @@ from evenkeel_spark.adoption.obstacles import (
     kinds_of,
     owner_problems,
     row_problems,
-    space_problems,
     stream_problem,
     taken_problems,
 )
@@ -106,15 +105,13 @@ def survey_table(
     table.refresh()
     head, problems = table.refs().get(MAIN), list(_problems(spec, name, table))
     total = table.files().agg(F.sum("size"), F.count(F.lit(1))).collect()[0]
-    say(f"{name}: reading {int(total[0] or 0):,} bytes in {total[1]:,} files")
+    size, files = int(total[0] or 0), total[1]
+    say(f"{name}: reading {size:,} bytes in {files:,} files")
     rows, nulls, keys, channels = count_rows(table.rows(), spec, spec.state[name], function)
-    where, size = table_in_errors(spec, name), int(total[0] or 0)
     problems += row_problems(spec, name, nulls, rows, keys)
     rewrites = must_rewrite(table, function, rows)
-    if rewrites and (folder := _folder(table)) is not None:
-        problems += space_problems(table.spark, folder, size, where)
     found = tuple(problems)
-    return IcebergSurvey(name, head, rows, keys, channels, size, total[1], rewrites, found)
+    return IcebergSurvey(name, head, rows, keys, channels, size, files, rewrites, found)
 
 
 def must_rewrite(table: IcebergTable, function: PartitioningFunction, rows: int) -> bool:
@@ -134,8 +131,8 @@ def _unpartitioned(table: IcebergTable) -> bool:
     return not files.where(~F.col("spec_id").isin(by)).isEmpty()
 
 
-def _folder(table: IcebergTable) -> str | None:
-    """Return the folder of a table's data if it is on a disk or in HDFS: buckets have no end."""
+def data_folder(table: IcebergTable) -> str | None:
+    """Return the folder of a table's data; None: it is in a bucket, which has no end."""
     place = table.properties().get("write.data.path") or table.details().get("Location", "")
     return place if place.startswith(("/", "file:", "hdfs:")) else None
 

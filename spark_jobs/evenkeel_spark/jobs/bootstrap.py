@@ -28,7 +28,8 @@ from evenkeel_spark.events.reader import day_number, need_time, read_events, typ
 from evenkeel_spark.evolving.command import add_options, run_evolve
 from evenkeel_spark.runtime.command import add_day, parser, run_job, say
 from evenkeel_spark.runtime.heartbeat import repeating
-from evenkeel_spark.tables.delta import commits, constraints, filesystem, state
+from evenkeel_spark.tables import filesystem
+from evenkeel_spark.tables.delta import commits, constraints, state
 from evenkeel_spark.tables.delta.preflight import check_tables
 from evenkeel_spark.tables.delta.unfinished_table import (
     QUIET,

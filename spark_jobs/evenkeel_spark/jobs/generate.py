@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from evenkeel_spark.runtime.command import fail, say
 from evenkeel_spark.runtime.session import session
-from evenkeel_spark.tables.delta.filesystem import occupied
+from evenkeel_spark.tables.filesystem import occupied
 from evenkeel_spark.tables.parallelism import cores
 from partitioning.errors import EvenkeelError, InputError
 from partitioning.function.sql import array_sql

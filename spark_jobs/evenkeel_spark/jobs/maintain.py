@@ -28,9 +28,10 @@ from evenkeel_spark.iceberg import maintain as iceberg_maintain
 from evenkeel_spark.runtime.command import parser, run_job, say
 from evenkeel_spark.runtime.retry import retry_on_conflict
 from evenkeel_spark.tables.delta import commits, constraints, state
-from evenkeel_spark.tables.delta.filesystem import check_writable, remove_torn
+from evenkeel_spark.tables.delta.left_files import remove_torn
 from evenkeel_spark.tables.delta.preflight import check_tables
 from evenkeel_spark.tables.delta.vacuum import held_until, keep_versions, vacuum
+from evenkeel_spark.tables.filesystem import check_writable
 from evenkeel_spark.tables.write_session import UNMEASURED, own_session
 from evenkeel_spark.windows.window_notes import renew
 from partitioning.errors import EvenkeelError, FenceError, InputError, UnreachableError

@@ -24,7 +24,8 @@ from evenkeel_spark.plans.attempts import (
 )
 from evenkeel_spark.plans.before_moving import check_budget, check_one_row_a_key
 from evenkeel_spark.runtime.crash_point import crash_point
-from evenkeel_spark.tables.delta import filesystem, state
+from evenkeel_spark.tables import filesystem
+from evenkeel_spark.tables.delta import state
 from evenkeel_spark.tables.delta.commits import Commit
 from evenkeel_spark.tables.delta.state import owning_spec
 from evenkeel_spark.tables.membership import check_members

@@ -26,8 +26,8 @@ from evenkeel_spark.plans.approved_plan import Migration, approved_migration
 from evenkeel_spark.plans.attempts import end_damaged
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.tables.delta import commits, constraints, state
-from evenkeel_spark.tables.delta.filesystem import occupied
 from evenkeel_spark.tables.delta.preflight import check_tables
+from evenkeel_spark.tables.filesystem import occupied
 from evenkeel_spark.tables.membership import lost_tables, refuse_missing
 from evenkeel_spark.tables.moving import repair_advice
 from evenkeel_spark.tables.rows.checksums import misplaced_rows

@@ -23,7 +23,7 @@ from evenkeel_spark.plans.approved_plan import Migration, published
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.crash_point import crash_point
 from evenkeel_spark.tables.delta import commits, constraints, state
-from evenkeel_spark.tables.delta.filesystem import occupied
+from evenkeel_spark.tables.filesystem import occupied
 from evenkeel_spark.tables.membership import lost_tables, without_tables
 from evenkeel_spark.tables.moving import repair_advice
 from partitioning.errors import FenceError

@@ -22,7 +22,8 @@ from evenkeel_spark.runtime.attached import leave_unusable, lost
 from evenkeel_spark.runtime.ctrl_c import ended_by_ctrl_c, handle_ctrl_c, tell_ctrl_c
 from evenkeel_spark.runtime.heartbeat import heartbeat
 from evenkeel_spark.runtime.session import session
-from evenkeel_spark.tables.delta.filesystem import check_connectors, check_log_store, denied
+from evenkeel_spark.tables.delta.log_store import check_log_store
+from evenkeel_spark.tables.filesystem import check_connectors, denied
 from evenkeel_spark.tables.iceberg.answers import too_early, unanswered
 from evenkeel_spark.tables.spark_errors import CONFLICTS, SPARK_ERRORS, first_line
 from partitioning.errors import EvenkeelError, FenceError

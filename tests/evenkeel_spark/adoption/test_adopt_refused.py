@@ -11,7 +11,8 @@ from evenkeel_spark.adoption.adopt import adopt
 from evenkeel_spark.jobs import adopt as job
 from evenkeel_spark.jobs.apply_window import apply_window
 from evenkeel_spark.jobs.bootstrap import bootstrap
-from evenkeel_spark.tables.delta import filesystem, state
+from evenkeel_spark.tables import filesystem
+from evenkeel_spark.tables.delta import state
 from partitioning.errors import EvenkeelError, InputError
 from tests.conftest import FIRST_DAY, World
 
@@ -121,9 +122,13 @@ def test_what_cannot_be_adopted_is_one_error_and_nothing_is_changed(
 def test_a_rewrite_without_room_is_refused(
     spark: SparkSession, team: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(filesystem, "free_bytes", lambda spark, path: 10)
+    sizes = [survey.size for survey in adopt(spark, team.table, dry_run=True)]
+    # There is room for each of them alone.
+    free = max(sizes) + 1
+    monkeypatch.setattr(filesystem, "free_bytes", lambda spark, path: free)
     before = sorted(team.folder.rglob("*"))
-    with pytest.raises(InputError, match=r"orders .*a rewrite needs [\d,]+ bytes, and 10 are free"):
+    needs = f"a rewrite needs {sum(sizes):,} bytes, and {free:,} are free"
+    with pytest.raises(InputError, match=rf"orders \(.*\), profiles \(.*{needs}"):
         adopt(spark, team.table)
     assert sorted(team.folder.rglob("*")) == before
 

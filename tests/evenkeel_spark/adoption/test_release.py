@@ -242,9 +242,7 @@ def test_what_stops_the_second_rewrite_stops_the_first_too(
         spark.sql(f"ALTER TABLE delta.`{second}` ADD CONSTRAINT open CHECK (channel >= 0)")
     else:
         free = dict.fromkeys(paths.values(), 10**12) | {second: 9}
-        monkeypatch.setattr(
-            "evenkeel_spark.tables.delta.filesystem.free_bytes", lambda _, f: free[f]
-        )
+        monkeypatch.setattr("evenkeel_spark.tables.filesystem.free_bytes", lambda _, f: free[f])
     versions = {path: state.table_version(spark, path) for path in paths.values()}
     said = {
         "constraint": "cannot drop column 'channel': the constraint open names it",

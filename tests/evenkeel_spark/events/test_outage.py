@@ -14,7 +14,8 @@ from evenkeel.registry.store_errors import DeniedError, StoreError
 from evenkeel_spark.events.read_errors import reading
 from evenkeel_spark.events.reader import read_events
 from evenkeel_spark.jobs import migrate, verify
-from evenkeel_spark.tables.delta import filesystem, state
+from evenkeel_spark.tables import filesystem
+from evenkeel_spark.tables.delta import state
 from partitioning.errors import DamagedError, InputError
 from tests.chaos.cases import Case
 from tests.chaos.faults.outage import outage

@@ -16,7 +16,7 @@ from evenkeel_spark.iceberg.verify import verify
 from evenkeel_spark.jobs.apply_window import apply_window
 from evenkeel_spark.jobs.bootstrap import bootstrap
 from evenkeel_spark.jobs.learn import learn
-from evenkeel_spark.tables.delta import filesystem
+from evenkeel_spark.tables import filesystem
 from evenkeel_spark.tables.iceberg.table import IcebergTable
 from partitioning.errors import InputError
 from tests.conftest import World
@@ -220,7 +220,7 @@ def test_a_dry_run_tells_how_long_and_of_too_little_room(
     # New files go there, whatever room the old ones have.
     apart = str(team.folder / "apart")
     one(lake, "orders").set_properties({"write.data.path": apart})
-    free = "evenkeel_spark.tables.delta.filesystem.free_bytes"
+    free = "evenkeel_spark.tables.filesystem.free_bytes"
     assert filesystem.free_bytes(lake, apart) > 10
     monkeypatch.setattr(free, lambda _, folder: 10 if folder == apart else 10**12)
     with pytest.raises(InputError, match="orders .*: a rewrite needs .* bytes, and 10 are free"):

@@ -13,7 +13,7 @@ import pytest
 from evenkeel.registry.files.records import BootstrapRecord
 from evenkeel_spark.jobs import bootstrap as job
 from evenkeel_spark.jobs.bootstrap import bootstrap
-from evenkeel_spark.tables.delta import commits, constraints, filesystem, state, unfinished_table
+from evenkeel_spark.tables.delta import commits, constraints, left_files, state, unfinished_table
 from partitioning.errors import DamagedError, FenceError, InputError
 from tests.chaos.home import bootstrapped, dag
 from tests.conftest import World
@@ -115,15 +115,15 @@ def test_a_job_that_slept_after_its_look_removes_no_table_that_was_made_since(sp
     part = path / "channel=0" / "part-00000-left.c000.snappy.parquet"
     part.parent.mkdir(parents=True)
     part.write_bytes(b"PAR1")
-    found = filesystem.unfinished(spark, str(path))
+    found = left_files.unfinished(spark, str(path))
     assert found is not None and len(found.files) == 1
     # Another job does the same, and makes the table.
-    filesystem.remove_unfinished(spark, str(path), found)
+    left_files.remove_unfinished(spark, str(path), found)
     assert not path.exists()
     world.write_events(world.events)
     assert bootstrap(spark, world.table, END)
     files = sorted(p for p in path.rglob("*") if p.is_file())
-    filesystem.remove_unfinished(spark, str(path), found)
+    left_files.remove_unfinished(spark, str(path), found)
     assert sorted(p for p in path.rglob("*") if p.is_file()) == files
     assert not bootstrap(spark, world.table, END)
 

@@ -22,7 +22,7 @@ from evenkeel.registry.epochs import Registry, TableVersion
 from evenkeel_spark.jobs import maintain as job
 from evenkeel_spark.jobs.apply_window import apply_window
 from evenkeel_spark.jobs.maintain import maintain
-from evenkeel_spark.tables.delta import constraints, filesystem, state
+from evenkeel_spark.tables.delta import constraints, left_files, state
 from evenkeel_spark.tables.delta.vacuum import keep_versions, late_dates_end
 from partitioning.errors import FenceError, InputError
 from tests.conftest import World
@@ -86,8 +86,8 @@ def test_what_killed_commits_left_is_removed_once_it_is_old(spark, ready: World)
     torn = (".00000000000000000009.json.a-1.tmp", "..00000000000000000009.json.a-1.tmp.crc")
     for name in (*torn, "..00000000000000000008.json.b-2.tmp.crc"):
         (log / name).write_bytes(b"torn")
-    assert filesystem.remove_torn(spark, path, 1.0) == 0
-    assert filesystem.remove_torn(spark, path, -1.0) == 3
+    assert left_files.remove_torn(spark, path, 1.0) == 0
+    assert left_files.remove_torn(spark, path, -1.0) == 3
     assert {f.name for f in log.iterdir()} == kept
 
 

@@ -19,7 +19,7 @@ from evenkeel.registry.state_view import sql_name as sql_name
 from evenkeel.spec.parts import CHANNEL as CHANNEL
 from evenkeel.spec.parts import SLOT as SLOT
 from evenkeel.spec.table_spec import TableSpec
-from evenkeel_spark.tables.delta.filesystem import check_answers, occupied
+from evenkeel_spark.tables.filesystem import check_answers, occupied
 from evenkeel_spark.tables.rows.comparable import incomparable
 from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
 from evenkeel_spark.tables.table_properties import BEFORE_PROPERTY, TABLE_PROPERTY

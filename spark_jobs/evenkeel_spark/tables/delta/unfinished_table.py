@@ -11,7 +11,8 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from evenkeel.table import Table
-from evenkeel_spark.tables.delta import commits, constraints, filesystem, state
+from evenkeel_spark.tables import filesystem
+from evenkeel_spark.tables.delta import commits, constraints, left_files, state
 from evenkeel_spark.tables.spark_errors import SPARK_ERRORS
 from evenkeel_spark.tables.table_properties import REGISTRY_PROPERTY, made_properties
 from partitioning.errors import DamagedError, FenceError
@@ -121,7 +122,7 @@ def clear_unfinished(
     """
     if not filesystem.occupied(spark, path) or state.table_version(spark, path) >= 0:
         return False
-    if (found := filesystem.unfinished(spark, path, rows)) is None:
+    if (found := left_files.unfinished(spark, path, rows)) is None:
         return False
     if (wait := math.ceil(max(found.written, at_work) + QUIET - time.time())) > 0:
         raise FenceError(
@@ -130,7 +131,7 @@ def clear_unfinished(
             f"Run this again in {wait} seconds; or, if no other one runs, remove the folder",
         )
     if not dry_run:
-        filesystem.remove_unfinished(spark, path, found)
+        left_files.remove_unfinished(spark, path, found)
     return True
 
 

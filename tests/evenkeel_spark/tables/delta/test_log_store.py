@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from evenkeel.log_store import ONE_DRIVER
 from evenkeel_spark.jobs import learn
-from evenkeel_spark.tables.delta.filesystem import check_log_store
+from evenkeel_spark.tables.delta.log_store import check_log_store
 from partitioning.errors import InputError
 from tests.conftest import SPEC, World
 
