@@ -150,7 +150,7 @@ class Table:
 
     def _may_be_newer(self, properties: Mapping[str, str], part: StateTable, epoch: Epoch) -> bool:
         """Return whether the newest rows may be placed by another epoch than the current one."""
-        if part.copied and self.spec.split is not None:
+        if part.copied:
             # Copies are written before their epoch is published, and a view cannot see them come.
             return True
         ours = {name for name in constraint_names(properties) if name.startswith(OURS)}

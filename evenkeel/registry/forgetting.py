@@ -69,7 +69,7 @@ def forget_names(registry: Registry, keys: Hashes, texts: Collection[str]) -> di
         Or a sketch is: all else is cleaned by then
     """
     gone = Counter[str]()
-    gone["sketches"], torn = _forget_in_sketches(registry, keys)
+    gone["sketches"], torn = forget_in_sketches(registry, keys)
     current = registry.current().number
     for run in list(_naming(registry, keys)):
         plan = readable_plan(run)
@@ -183,8 +183,17 @@ def _forget_newest_sentence(registry: Registry, keys: Hashes, texts: Collection[
     return 1
 
 
-def _forget_in_sketches(registry: Registry, keys: Hashes) -> tuple[int, DamagedError | None]:
-    """Return how many were changed, and the error of the first that is torn."""
+def forget_in_sketches(registry: Registry, keys: Hashes) -> tuple[int, DamagedError | None]:
+    """Remove the names of keys from all sketches of days.
+
+    Parameters
+    ----------
+    keys : int64 (n,), hashes
+
+    Returns
+    -------
+    How many were changed, and the error of the first that is torn.
+    """
     files, changed, torn = registry.files, 0, None
     for made in files.sketch_folders():
         for day in files.sketched_days(made):

@@ -46,6 +46,13 @@ class TableChange:
     meaning: str
     edits: tuple[SchemaEdit, ...] = ()
 
+    @property
+    def dropped(self) -> str | None:
+        """The TABLE or TABLE.COLUMN that goes; None: none does."""
+        if self.kind not in (Kind.drop_table, Kind.drop_column):
+            return None
+        return f"{self.table}.{self.column}" if self.column else self.table
+
     def to_dict(self) -> dict[str, str]:
         """Return plain JSON values."""
         return {

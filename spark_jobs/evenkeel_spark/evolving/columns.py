@@ -16,6 +16,7 @@ from evenkeel.registry.state_view import (
     kinds,
     noted_merge,
 )
+from evenkeel.spec.parts import CHANNEL, SLOT
 from evenkeel.spec.table_spec import TableSpec
 from evenkeel_spark.adoption.team_checks import refuse_checked
 from evenkeel_spark.evolving.changes import Intent, Kind, TableChange
@@ -31,6 +32,7 @@ from evenkeel_spark.tables.column_inputs import (
     same_inputs,
 )
 from evenkeel_spark.tables.declared_columns import ADDING_PROPERTY, declared
+from evenkeel_spark.tables.iceberg.table import SLOT_NAME
 from evenkeel_spark.tables.rows.comparable import comparable
 from evenkeel_spark.tables.schema_edits import AddColumn, DropColumn, RenameColumn
 from evenkeel_spark.windows.kept_types import may_keep
@@ -146,7 +148,7 @@ class TableColumns:
     ) -> Iterator[TableChange]:
         columns = self.spec.state[self.name].columns
         for column in columns:
-            if f"{self.name}.{column}" in self.intent.drops:
+            if self._is_to_drop(column):
                 raise InputError(
                     f"cannot drop column {column!r}: the spec still has it",
                     self.where,
@@ -155,7 +157,7 @@ class TableColumns:
         for column, merge in made.items():
             if column in columns or column in renames:
                 continue
-            if f"{self.name}.{column}" not in self.intent.drops:
+            if not self._is_to_drop(column):
                 by = "" if merge is None else f", made by merge {merge},"
                 raise InputError(
                     f"column {column!r}{by} is not in the spec, and nothing says what became of it",
@@ -163,11 +165,21 @@ class TableColumns:
                     f"Put it back into the spec; or give --drop {self.name}.{column}, or "
                     f"--rename {self.name}.{column}=NEW",
                 )
-            refuse_checked(self.checked, "drop", column, self.where)
-            there = column in self.stored.fieldNames()
-            edits = (DropColumn(column),) if there else ()
-            meaning = "its values can be read no more; files lose them when they are next rewritten"
-            yield TableChange(Kind.drop_column, self.name, column, meaning, edits)
+            yield self._drop(column)
+        # One that a call has added and not declared, or a person by hand.
+        own = {SLOT, CHANNEL, *self.spec.key, *columns, *made}
+        for column in self.stored.fieldNames():
+            if column not in own and not SLOT_NAME.fullmatch(column) and self._is_to_drop(column):
+                yield self._drop(column)
+
+    def _is_to_drop(self, column: str) -> bool:
+        return f"{self.name}.{column}" in self.intent.drops
+
+    def _drop(self, column: str) -> TableChange:
+        refuse_checked(self.checked, "drop", column, self.where)
+        edits = (DropColumn(column),) if column in self.stored.fieldNames() else ()
+        meaning = "its values can be read no more; files lose them when they are next rewritten"
+        return TableChange(Kind.drop_column, self.name, column, meaning, edits)
 
     def _added(self, column: str) -> Iterator[TableChange]:
         merge = self.spec.state[self.name].columns[column]

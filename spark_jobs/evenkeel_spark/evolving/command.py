@@ -88,6 +88,8 @@ def run_evolve(spark: SparkSession, table: Table, options: argparse.Namespace) -
         sys.stdout.flush()
         return True
     changes = evolve(spark, table, intent, options.dry_run, _show)
+    for name in sorted(intent.drops - {c.dropped for c in changes}):
+        say(f"--drop {name}: there is nothing of this name, or no more")
     if not changes:
         say("every state table is as the spec says: nothing to do")
     elif options.dry_run:

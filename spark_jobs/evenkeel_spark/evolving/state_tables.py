@@ -17,7 +17,7 @@ from evenkeel.table import Table
 from evenkeel_spark.adoption.leaving import keeps
 from evenkeel_spark.evolving.changes import Intent, Kind, TableChange
 from evenkeel_spark.evolving.port import EvolvingTables
-from evenkeel_spark.tables.membership import differing, known_tables
+from evenkeel_spark.tables.membership import differing, half_left, known_tables
 from evenkeel_spark.tables.moving import repair_advice
 from evenkeel_spark.tables.table_properties import REGISTRY_PROPERTY, TABLE_PROPERTY
 from partitioning.errors import FenceError, InputError
@@ -129,23 +129,20 @@ def _left_before(
     port: EvolvingTables, table: Table, known: Mapping[str, str]
 ) -> dict[str, Membership]:
     """Return the records of tables that a killed call has left, and has not let go."""
-    files, found = table.registry.files, {}
     # A person may have put one back into the spec.
     here = {*known.values(), *(part.path for part in table.spec.state.values())}
-    for name in files.members():
-        gone = files.member(name).find()
-        if gone is None or not (gone.left and gone.guarded) or gone.path in here:
-            continue
-        if _owner(port, gone.path) == table.spec.table and port.moving(gone) is None:
-            found[name] = gone
-    return found
+    return {
+        name: gone
+        for name, gone in half_left(table.registry).items()
+        if gone.path not in here
+        and _owner(port, gone.path) == table.spec.table
+        and port.moving(gone) is None
+    }
 
 
 def is_half_left(table: Table, path: str) -> bool:
     """Return whether a killed call has left a table, and has not let it go: it may come back."""
-    files = table.registry.files
-    records = (files.member(name).find() for name in files.members())
-    return any(one is not None and one.path == path and one.left and one.guarded for one in records)
+    return any(one.path == path for one in half_left(table.registry).values())
 
 
 def _owner(port: EvolvingTables, path: str) -> str | None:

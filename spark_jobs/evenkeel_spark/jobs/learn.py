@@ -175,8 +175,9 @@ def _window(
 def _remove_gone(stored: Sketches, days: Sequence[date], writes: NamingWrites) -> None:
     """Remove sketches of days that have no events any more: the next run would count them."""
     gone = stored.read(days)
-    for day, sketch in gone.items():
-        writes.make(partial(stored.remove, day), partial(stored.write, day, sketch))
+    for day in gone:
+        # It has no undo: that would bring back names that were forgotten meanwhile.
+        writes.make(partial(stored.remove, day), lambda: None)
     if gone:
         say(f"removed the sketches of {len(gone)} days, whose events are gone")
 

@@ -159,6 +159,9 @@ def _steps(spark: SparkSession, table: Table) -> Iterator[tuple[str, Callable[[]
         yield from iceberg_maintain.steps(spark, table)
         yield "registry", partial(_prune, table)
         return
+    if not spec.plain:
+        # First: a shorter `keep` lets Delta clean up the commit that tells which windows are in.
+        yield "windows", partial(renew, spark, table, time.time())
     for name, part in spec.state.items():
         for what, step in (
             ("versions", partial(_keep_versions, spark, part, spec.keep)),
@@ -166,8 +169,6 @@ def _steps(spark: SparkSession, table: Table) -> Iterator[tuple[str, Callable[[]
             ("removed files", partial(_vacuum, spark, part.path)),
         ):
             yield f"{name}, {what}", step
-    if not spec.plain:
-        yield "windows", partial(renew, spark, table, time.time())
     yield "registry", partial(_prune, table)
 
 

@@ -45,6 +45,13 @@ def changed_members(registry: Registry, epoch: Epoch) -> dict[str, Membership]:
     return found
 
 
+def half_left(registry: Registry) -> dict[str, Membership]:
+    """Return the records of tables that have left, and whose guard may be there still, by name."""
+    files = registry.files
+    found = {name: files.member(name).find() for name in files.members()}
+    return {n: one for n, one in found.items() if one is not None and one.left and one.guarded}
+
+
 def known_tables(registry: Registry) -> dict[str, str]:
     """Return the folders of the state tables that there are, by name; none: no epoch."""
     if not registry.numbers():

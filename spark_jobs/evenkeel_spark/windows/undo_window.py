@@ -136,8 +136,8 @@ def _find(spark: SparkSession, table: Table, name: str) -> WrongWindow | None:
             f"expected no commit of somebody else since version {before + 1}, which applied a "
             f"window upon other rows than it had seen; found that {_named(lost)}. It would be lost",
             f"{name} ({path})",
-            f"RESTORE TABLE {state.sql_name(path)} TO VERSION AS OF {before} if it may be lost. Or "
-            f"{say_so}",
+            f"RESTORE TABLE {state.sql_name(path)} TO VERSION AS OF {before} if it may be lost; "
+            f"then forget again the keys that were forgotten since. Or {say_so}",
         )
     return WrongWindow(name, path, version, before, str(found))
 

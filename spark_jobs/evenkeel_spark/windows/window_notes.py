@@ -98,14 +98,21 @@ def renew(spark: SparkSession, table: Table, now: float) -> str:
     """
     spec, done = table.spec, []
     for name, part in spec.state.items():
-        count = commits.windows_count(spark, part.path, spec.table)
-        seen = commits.newest(spark, part.path)
-        known = window_commits.find_committed_windows(spark, part.path, seen.version)
-        if known is None:
-            done.append(f"the commits of {name} do not tell which are in")
-        elif is_due(known.commits, known.moment, spec.keep, now):
+        while True:
+            count = commits.windows_count(spark, part.path, spec.table)
+            seen = commits.newest(spark, part.path)
+            known = window_commits.find_committed_windows(spark, part.path, seen.version)
+            if known is None:
+                done.append(f"the commits of {name} do not tell which are in")
+                break
+            if not is_due(known.commits, known.moment, spec.keep, now):
+                break
             note(spark, spec, name, known.until, seen, count)
-            done.append(f"noted again that {name} has those up to {known.until}")
+            # A window or a forget may have come first: then Delta has skipped the note.
+            since = commits.history_since(spark, part.path, seen.version)
+            if any(commit.meta.get("seen_id") == seen.id for commit in since):
+                done.append(f"noted again that {name} has those up to {known.until}")
+                break
     return "; ".join(done) or "the commits tell which are in"
 
 

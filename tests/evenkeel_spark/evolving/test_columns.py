@@ -181,3 +181,18 @@ def test_the_job_says_what_it_does(spark: SparkSession, ready: World, capsys):
         assert f"{wrong} with --evolve alone" in capsys.readouterr().err
     assert job.main([*given, "--end", "2013-01-08"]) == 2
     assert "--end: does not go with --evolve" in capsys.readouterr().err
+
+
+def test_a_column_that_a_given_up_call_has_added_can_be_dropped(
+    spark: SparkSession, ready: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = ready.table.spec.state["totals"].path
+    spark.sql(f"ALTER TABLE delta.`{path}` ADD COLUMNS (most double)")
+    asked = ["--spec", ready.spec_path, "--evolve", "--drop", "totals.most"]
+    assert evolve(spark, ready.table, Intent.of()) == []
+    assert job.main(asked) == 0 and "1 changes made" in capsys.readouterr().out
+    assert "most" not in state.schema(spark, path).names
+    assert job.main([*asked, "--drop", "totals.slot"]) == 0
+    said = capsys.readouterr().out
+    assert "--drop totals.most: there is nothing of this name" in said and "totals.slot" in said
+    assert "slot" in state.schema(spark, path).names

@@ -10,6 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from evenkeel.registry.files.records import Membership
+from evenkeel_spark.evolving.changes import Intent
+from evenkeel_spark.evolving.evolve import evolve
 from evenkeel_spark.forgetting.forget import forget
 from evenkeel_spark.forgetting.keys import WantedKeys
 from evenkeel_spark.jobs import maintain as job
@@ -25,7 +28,7 @@ from partitioning.errors import FenceError, InputError
 from partitioning.function.channels import numbered_channels
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.hashing import KeyColumn
-from tests.conftest import World
+from tests.conftest import SPEC, World
 from tests.support.placed import HEAVY, crashing_at, placed, planned
 
 pytestmark = pytest.mark.spark
@@ -170,3 +173,19 @@ def test_while_state_moves_only_keys_that_no_plan_names_can_be_forgotten(
     verify(spark, migration)
     publish(spark, migration)
     assert home.rows(spark) == {k: v for k, v in before.items() if k not in (went, stayed)}
+
+
+def test_a_table_that_is_half_left_is_let_go_first(spark: SparkSession, ready: World) -> None:
+    """It may come back, with rows of the key."""
+    evolve(spark, ready.with_seen().table, Intent.of())
+    path, function = ready.table.spec.state["seen"].path, ready.table.epoch().function
+    ready.table.registry.files.member("seen").write(
+        Membership(epoch=0, function=function.digest, path=path, left=True, guarded=True)
+    )
+    ready.respec(state=SPEC["state"])
+    before = rows(spark, ready)
+    with pytest.raises(FenceError, match="'seen' has left, and may still come back.*evolve trips"):
+        forget(spark, ready.table, ["D001"])
+    assert rows(spark, ready) == before
+    evolve(spark, ready.table, Intent.of())
+    assert forget(spark, ready.table, ["D001"]) == {"totals": 1}

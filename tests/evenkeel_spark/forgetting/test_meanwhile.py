@@ -8,11 +8,13 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from pyspark.sql import SparkSession
 
 from evenkeel_spark.events.sketch_store import Sketches
+from evenkeel_spark.forgetting import forget as forget_job
 from evenkeel_spark.forgetting.delta_rows import DeltaRows
 from evenkeel_spark.forgetting.forget import forget
 from evenkeel_spark.forgetting.meanwhile import none_forgotten
@@ -165,3 +167,58 @@ def test_a_job_that_begins_between_two_tables_writes_no_name(
     forget(spark, table, ["D001"])
     with pytest.raises(FenceError, match="seen.*a key was forgotten meanwhile"):
         job.close()
+
+
+def test_a_learn_that_removes_old_sketches_brings_no_name_back(
+    spark: SparkSession,
+    leaving: tuple[World, Callable[[], None], list[str]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world, _, keys = leaving
+    asked = ["--spec", world.spec_path, "--run", "r", "--end", "2013-01-09"]
+    assert learn_job.main(asked) == 0
+    events = world.events
+    world.write_events(events[events["at"] < "2013-01-08"])
+    real, done = Sketches.remove, []
+
+    def remove(self: Sketches, day: date) -> None:
+        real(self, day)
+        if not done:
+            done.append(day)
+            forget(spark, world.table, keys)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Sketches, "remove", remove)
+        assert learn_job.main([*asked, "--relearn"]) == 2
+    assert done == [DAYS[0]]
+    assert not list(Path(world.table.registry.url).rglob("sketches/*/2013-01-08.npz"))
+
+
+def test_a_learn_after_the_last_commit_of_forget_reads_no_name(
+    spark: SparkSession,
+    leaving: tuple[World, Callable[[], None], list[str]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world, delete, _ = leaving
+    asked = ["--spec", world.spec_path, "--run", "r", "--end", "2013-01-09"]
+    assert learn_job.main(asked) == 0
+    real, real_weigh, hashes = forget_job.forget_names, learn_job.weigh, []
+    delete()
+
+    def names(*given: Any) -> dict[str, int]:
+        """Remove the names between a learn's look at the sketches and its profile."""
+        gone = {}
+
+        def weigh(*asked: Any) -> Any:
+            gone.update(real(*given))
+            return real_weigh(*asked)
+
+        hashes.append(given[1])
+        monkeypatch.setattr(learn_job, "weigh", weigh)
+        assert learn_job.main([*asked, "--run", "late"]) == 0
+        return gone
+
+    monkeypatch.setattr(forget_job, "forget_names", names)
+    forget(spark, world.table, ["new"])
+    profile = world.table.registry.run("late").profile.read()
+    assert hashes and not np.isin(hashes[0], profile.heavy).any()

@@ -12,8 +12,10 @@ import yaml
 from pyspark.sql import SparkSession
 
 from evenkeel_spark.forgetting.forget import forget
+from evenkeel_spark.jobs import maintain
 from evenkeel_spark.jobs.apply_window import apply_window
 from evenkeel_spark.jobs.bootstrap import bootstrap
+from evenkeel_spark.tables.delta import commits
 from evenkeel_spark.windows import window_notes
 from partitioning.errors import InputError
 from tests.conftest import SPEC, World, some_events
@@ -124,3 +126,24 @@ def test_a_window_that_commits_meanwhile_keeps_its_record(
 
     window_notes.forget_later(ready.table, later)
     assert ready.table.registry.files.window_ends() == [day(10)]
+
+
+def test_maintain_notes_windows_first_and_again_if_another_came_first(
+    spark: SparkSession, ready: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What maintain does next may let Delta clean up the commit that tells them."""
+    apply_window(spark, ready.table, day(8), day(10))
+    (first, _), *_ = maintain._steps(spark, ready.table)
+    assert first == "windows"
+    real = window_notes.note
+
+    def late(*args: Any) -> None:
+        monkeypatch.undo()
+        forget(spark, ready.table, ["nobody"])
+        real(*args)
+
+    monkeypatch.setattr(window_notes, "note", late)
+    far = time.time() + ready.table.spec.keep * 0.6 * window_notes.DAY_SECONDS
+    assert "noted again" in window_notes.renew(spark, ready.table, far)
+    newest = commits.newest(spark, ready.table.spec.state["totals"].path)
+    assert newest.meta["step"] == "holds_until" and newest.meta["end"] == "2013-01-10"

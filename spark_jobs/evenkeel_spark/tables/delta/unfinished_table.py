@@ -50,6 +50,10 @@ def guard_new(
     known = earlier | {name}
     with commit() as own:
         _refuse_others(own, path, known)
+        rows = own.read.format("delta").load(path)
+        if constraints.our_constraints(own, path) & earlier and not rows.isEmpty():
+            # It might admit rows whose key has other rows, or another slot, by now.
+            return
         try:
             added = constraints.add(own, path, name, rule)
         except AnalysisException:
