@@ -144,7 +144,7 @@ def _less_wait(registry: Registry, plan: Plan) -> float:
     A window waits for the channel with the most load over its weight, as the weight stands for
     speed. Windows were measured on the weights before the plan, so their mean is the measure.
     """
-    old = new = np.array([c.capacity for c in plan.function.channels])
+    old = new = plan.function.capacities
     with suppress(EvenkeelError):
         old = registry.epoch(plan.parent_epoch).function.capacities
     mean = old[old > 0].mean()

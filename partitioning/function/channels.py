@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from partitioning.errors import InputError
 
@@ -18,13 +19,18 @@ class Channel:
     capacity: float = 1.0
 
 
+def capacities_of(channels: Sequence[Channel]) -> npt.NDArray[np.float64]:
+    """Return the capacity weight of each channel, float64 (N,)."""
+    return np.array([c.capacity for c in channels], dtype=np.float64)
+
+
 def check_channels(channels: Sequence[Channel]) -> None:
     """Refuse an empty list, a repeated name, or capacities that are not finite, or all zero."""
     if not channels:
         raise InputError("there must be at least 1 channel", fix="Name one")
     if len({c.name for c in channels}) != len(channels):
         raise InputError("channel names must differ", fix="Give each channel a name of its own")
-    capacities = np.array([c.capacity for c in channels], dtype=np.float64)
+    capacities = capacities_of(channels)
     with np.errstate(over="ignore"):
         total = capacities.sum()
     if not np.isfinite(total) or (capacities < 0).any() or total == 0:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from partitioning.errors import FAULT, DamagedError, InputError, without_advice
 from partitioning.function.canonical import digest
-from partitioning.function.channels import Channel, check_channels
+from partitioning.function.channels import Channel, capacities_of, check_channels
 from partitioning.function.hashing import Hashes, KeyColumn, key_hash, slot_of
 from partitioning.function.split import Split
 
@@ -104,7 +104,7 @@ class PartitioningFunction:
     @property
     def capacities(self) -> npt.NDArray[np.float64]:
         """Capacity weight of each channel, shape (N,)."""
-        return np.array([c.capacity for c in self.channels], dtype=np.float64)
+        return capacities_of(self.channels)
 
     @property
     def unsplit(self) -> PartitioningFunction:

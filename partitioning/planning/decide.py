@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from partitioning.function.channels import Channel
+from partitioning.function.channels import Channel, capacities_of
 from partitioning.function.function import PartitioningFunction
 from partitioning.moves.moves import moves_between
 from partitioning.moves.partial_rows import shared_keys
@@ -159,7 +159,7 @@ def _decided(
     reachable, size = _found(profile, function, channels, policy)
     saved = cost = None
     if policy.seconds_per_load is not None and policy.pace is not None:
-        old, new = function.capacities, np.array([c.capacity for c in channels], dtype=np.float64)
+        old, new = function.capacities, capacities_of(channels)
         # A channel of mean weight counts, because seconds were measured on the weights in force.
         less = (now / old.sum() - reachable / new.sum()) * float(old[old > 0].mean())
         load = float(profile.load.sum())

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from partitioning.errors import InputError
-from partitioning.function.channels import Channel, check_channels
+from partitioning.function.channels import Channel, capacities_of, check_channels
 from partitioning.function.function import PartitioningFunction, successor
 from partitioning.function.hashing import KeyColumn
 from partitioning.workload.profile import Floats, Profile
@@ -41,10 +41,7 @@ def uniform(
     ------
     InputError : unusable channels, or a previous function with another S
     """
-    check_slots(profile, previous)
-    check_channels(channels)
-    capacities = np.array([c.capacity for c in channels], dtype=np.float64)
-    slots = in_turn(profile.slots, capacities)
+    slots = in_turn(profile.slots, checked_capacities(profile, previous, channels))
     return successor(profile.key, previous, channels, slots, "uniform")
 
 
@@ -144,7 +141,7 @@ def ring_slots(
     if not 1 <= points <= MOST_POINTS:
         fix = f"Give 1 to {MOST_POINTS}"
         raise InputError(f"{points} points make no ring of use", "points", fix)
-    capacities = np.array([c.capacity for c in channels], dtype=np.float64)
+    capacities = capacities_of(channels)
     unit = unit or _first_open(channels)
     # A tiny unit would make a ring without end; of even channels this changes nothing.
     most = max(MOST_POINTS, points * len(capacities))
@@ -181,3 +178,17 @@ def check_slots(profile: Profile, previous: PartitioningFunction | None) -> None
             "slots",
             "Learn again: start a new run",
         )
+
+
+def checked_capacities(
+    profile: Profile, previous: PartitioningFunction | None, channels: Sequence[Channel]
+) -> Floats:
+    """Return the capacity weight of each channel, float64 (N,), for a strategy's arguments.
+
+    Raises
+    ------
+    InputError : unusable channels, or a previous function with another S
+    """
+    check_slots(profile, previous)
+    check_channels(channels)
+    return capacities_of(channels)

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from partitioning.errors import InputError
-from partitioning.function.channels import Channel, check_channels
+from partitioning.function.channels import Channel, capacities_of, check_channels
 from partitioning.function.hashing import Hashes, key_hash
 from partitioning.workload.profile import Floats, sums_by
 
@@ -138,7 +138,7 @@ class Router(ABC):
         if batch < 1:
             raise InputError(f"{batch} tuples a batch", "batch", "Give at least 1")
         self.hashes = hashes
-        self.capacities = np.array([c.capacity for c in channels], dtype=np.float64)
+        self.capacities = capacities_of(channels)
         self.open = np.flatnonzero(self.capacities)
         self.batch = batch
         self.levels: Floats = np.zeros(len(channels))

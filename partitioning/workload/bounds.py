@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from partitioning.function.channels import Channel
+from partitioning.function.channels import Channel, capacities_of
 from partitioning.workload.profile import Floats, Profile
 
 #: Loads that differ by this part are equal.
@@ -36,7 +36,7 @@ def floor_of_keys(keys: Floats, total: float, channels: Sequence[Channel]) -> fl
     """
     if total == 0 or not len(keys):
         return 1.0
-    capacities = -np.sort([-c.capacity for c in channels])
+    capacities = -np.sort(-capacities_of(channels))
     heaviest = -np.sort(-keys)[: np.count_nonzero(capacities)]
     held = np.cumsum(heaviest) / np.cumsum(capacities)[: len(heaviest)]
     return max(1.0, float(held.max()) * float(capacities.sum()) / total)
@@ -51,7 +51,7 @@ def least_copies(profile: Profile, channels: Sequence[Channel], imbalance: float
     that is ceil(N share / imbalance). Two keys may need the same channels; that is not counted, and
     neither are keys that the profile does not list.
     """
-    capacities = -np.sort([-c.capacity for c in channels])
+    capacities = -np.sort(-capacities_of(channels))
     held = np.cumsum(capacities) / capacities.sum() * float(profile.load.sum()) * imbalance
     # A sum of loads is off by rounding.
     needed = 1 + np.searchsorted(held, profile.heavy_load * (1 - EQUAL_LOADS_TOLERANCE))

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from partitioning.errors import InputError
-from partitioning.function.channels import Channel, check_channels
+from partitioning.function.channels import Channel, capacities_of, check_channels
 from partitioning.function.function import PartitioningFunction
 from partitioning.strategies.frontier.assignment import Assignment, Ints, evacuate
 from partitioning.strategies.frontier.local_search import Step, descend
@@ -198,11 +198,12 @@ def problem_of(
     """
     check_channels(channels)
     check_slots(profile, previous)
+    capacities = capacities_of(channels)
     put = dict(pinned)
     profile = profile.listing(np.array([*put, *excluded], dtype=np.int64))
     if previous is None:
         # Keys that nobody has seen come by slot, so that each channel needs its part of the slots.
-        slots = in_turn(profile.slots, np.array([c.capacity for c in channels], dtype=np.float64))
+        slots = in_turn(profile.slots, capacities)
         keys = slots[profile.heavy_slots]
     else:
         profile = profile.listing(np.union1d(previous.explicit_keys, previous.split.keys))
@@ -218,7 +219,6 @@ def problem_of(
     wanted = sorted(set(resources), key=lambda r: (r != "L", r))
     load = every[wanted[0]]
     tail = np.concatenate([np.arange(profile.slots, dtype=np.int32), profile.heavy_slots])
-    capacities = np.array([c.capacity for c in channels], dtype=np.float64)
     start = evacuate(now, load, capacities, tail)
     for h, channel in pinned:
         start[profile.slots + int(np.searchsorted(profile.heavy, h))] = channel

@@ -17,10 +17,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from partitioning.function.channels import Channel, check_channels
+from partitioning.function.channels import Channel
 from partitioning.function.function import PartitioningFunction, successor
 from partitioning.function.hashing import Hashes
-from partitioning.strategies.hashing import check_slots
+from partitioning.strategies.hashing import checked_capacities
 from partitioning.strategies.water_filling import BATCH, Ints, Router, candidates, settled_loads
 from partitioning.workload.profile import Floats, Profile
 from partitioning.workload.sketches import SpaceSaving
@@ -106,9 +106,7 @@ def _chosen(
     choices: Callable[[Floats, int], int],
     head: float = HEAD_SHARE,
 ) -> PartitioningFunction:
-    check_slots(profile, previous)
-    check_channels(channels)
-    capacities = np.array([c.capacity for c in channels], dtype=np.float64)
+    capacities = checked_capacities(profile, previous, channels)
     open_ = np.flatnonzero(capacities)
     total = float(profile.load.sum())
     listed = np.flatnonzero(profile.heavy_load > 0)

@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from partitioning.errors import IN_RANGE, InputError
-from partitioning.function.channels import Channel, check_channels
+from partitioning.function.channels import Channel
 from partitioning.function.function import PartitioningFunction, successor
-from partitioning.strategies.hashing import check_slots
+from partitioning.strategies.hashing import checked_capacities
 from partitioning.strategies.water_filling import settled_loads
 from partitioning.workload.profile import Floats, Profile, sums_by
 
@@ -111,9 +111,7 @@ def oapx(
 
     Source: section 5, "O-apx".
     """
-    check_slots(profile, previous)
-    check_channels(channels)
-    capacities = np.array([c.capacity for c in channels], dtype=np.float64)
+    capacities = checked_capacities(profile, previous, channels)
     tail = profile.tail(profile.load, profile.heavy_load)
     at = schedule(np.concatenate([profile.heavy_load, tail]), capacities)
     placed = zip(profile.heavy.tolist(), at[: len(profile.heavy)].tolist(), strict=True)
@@ -128,9 +126,7 @@ def sia(
 
     Source: section 5, "Single Instance Allocation".
     """
-    check_slots(profile, previous)
-    check_channels(channels)
-    first = next(i for i, c in enumerate(channels) if c.capacity)
+    first = np.flatnonzero(checked_capacities(profile, previous, channels))[0]
     return successor(profile.key, previous, channels, np.full(profile.slots, first), "sia")
 
 
@@ -147,10 +143,9 @@ def universal(
 
     Source: section 5, "Universal".
     """
-    check_slots(profile, previous)
-    check_channels(channels)
+    capacities = checked_capacities(profile, previous, channels)
     _check_seed(seed)
-    open_ = np.flatnonzero([c.capacity for c in channels])
+    open_ = np.flatnonzero(capacities)
     slots = open_[_hashed(profile.slots, seed) % len(open_)]
     return successor(profile.key, previous, channels, slots, "universal", {"seed": seed})
 
@@ -171,14 +166,12 @@ def _built(
 
     Or leave bucket i on open channel i, unseen by the schedule.
     """
-    check_slots(profile, previous)
-    check_channels(channels)
+    capacities = checked_capacities(profile, previous, channels)
     if not 0 < theta <= 1:
         raise InputError(f"expected more than 0 and at most 1, got {theta}", "theta", IN_RANGE)
     if mu < 1:
         raise InputError(f"{mu} buckets a channel", "mu", "Give at least 1")
     _check_seed(seed)
-    capacities = np.array([c.capacity for c in channels], dtype=np.float64)
     buckets = int(np.count_nonzero(capacities)) * mu
     bucket = _hashed(profile.slots, seed) % buckets
 

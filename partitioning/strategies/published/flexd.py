@@ -17,10 +17,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from partitioning.errors import IN_RANGE, InputError
-from partitioning.function.channels import Channel, check_channels
+from partitioning.function.channels import Channel
 from partitioning.function.function import PartitioningFunction, successor
 from partitioning.function.hashing import slot_of
-from partitioning.strategies.hashing import check_slots, in_turn
+from partitioning.strategies.hashing import checked_capacities, in_turn
 from partitioning.strategies.water_filling import Ints, pour, settled_loads
 from partitioning.workload.profile import Floats, Profile, sums_by
 
@@ -154,9 +154,7 @@ def _split(
     spread: Callable[[Floats, Floats, float], Floats],
 ) -> PartitioningFunction:
     """Place light keys by `uniform`, and hot ones, largest first, among `owners` by `spread`."""
-    check_slots(profile, previous)
-    check_channels(channels)
-    capacities = np.array([c.capacity for c in channels], dtype=np.float64)
+    capacities = checked_capacities(profile, previous, channels)
     open_, width = np.flatnonzero(capacities), np.where(capacities > 0, capacities, 1.0)
     slots = in_turn(profile.slots, capacities)
     total = float(profile.load.sum())

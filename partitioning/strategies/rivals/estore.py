@@ -19,9 +19,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from partitioning.function.channels import Channel, check_channels
+from partitioning.function.channels import Channel
 from partitioning.function.function import PartitioningFunction, successor
-from partitioning.strategies.hashing import check_slots
+from partitioning.strategies.hashing import checked_capacities
 from partitioning.strategies.published.reshape import first_placement
 from partitioning.workload.profile import Profile
 
@@ -48,9 +48,7 @@ def estore(
     ------
     InputError : unusable channels, or a previous function with another S
     """
-    check_slots(profile, previous)
-    check_channels(channels)
-    capacities = np.array([c.capacity for c in channels], dtype=np.float64)
+    capacities = checked_capacities(profile, previous, channels)
     open_ = np.flatnonzero(capacities)
     placed = first_placement(profile, None if previous is None else previous.unsplit, capacities)
     fair = float(profile.load.sum()) * capacities / capacities.sum()

@@ -22,9 +22,9 @@ import numpy as np
 import numpy.typing as npt
 
 from partitioning.errors import IN_RANGE, InputError
-from partitioning.function.channels import Channel, check_channels
+from partitioning.function.channels import Channel
 from partitioning.function.function import PartitioningFunction, successor
-from partitioning.strategies.hashing import check_slots, in_turn
+from partitioning.strategies.hashing import checked_capacities, in_turn
 from partitioning.strategies.water_filling import pour
 from partitioning.workload.profile import Floats, Profile
 
@@ -58,11 +58,9 @@ def kip(
     ------
     InputError : unusable channels or options, or a previous function with another S
     """
-    check_slots(profile, previous)
-    check_channels(channels)
+    capacities = checked_capacities(profile, previous, channels)
     if not (excess > 0 and math.isfinite(excess)):
         raise InputError(f"expected more than 0, finite, got {excess}", "excess", IN_RANGE)
-    capacities = np.array([c.capacity for c in channels], dtype=np.float64)
     if previous is None:
         slots = in_turn(profile.slots, capacities)
         where = slots[profile.heavy_slots]

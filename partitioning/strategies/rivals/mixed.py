@@ -27,9 +27,9 @@ import numpy as np
 import numpy.typing as npt
 
 from partitioning.errors import IN_RANGE, InputError
-from partitioning.function.channels import Channel, check_channels
+from partitioning.function.channels import Channel
 from partitioning.function.function import PartitioningFunction, successor
-from partitioning.strategies.hashing import check_slots, ring_slots
+from partitioning.strategies.hashing import checked_capacities, ring_slots
 from partitioning.workload.profile import Floats, Profile, sums_by
 
 Ints = npt.NDArray[np.int32]
@@ -92,12 +92,10 @@ def mixed(
     ------
     InputError : unusable channels or options, or a previous function with another S
     """
-    check_slots(profile, previous)
-    check_channels(channels)
+    capacities = checked_capacities(profile, previous, channels)
     for name, value in (("theta", theta), ("table", table), ("beta", beta)):
         if not 0 <= value < math.inf:
             raise InputError(f"expected 0 or more, finite, got {value}", name, IN_RANGE)
-    capacities = np.array([c.capacity for c in channels], dtype=np.float64)
     slots = ring_slots(profile.slots, channels)
     keys = _Keys(
         profile.heavy_load,

@@ -18,9 +18,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from partitioning.errors import IN_RANGE, InputError
-from partitioning.function.channels import Channel, check_channels
+from partitioning.function.channels import Channel
 from partitioning.function.function import PartitioningFunction, successor
-from partitioning.strategies.hashing import check_slots
+from partitioning.strategies.hashing import checked_capacities
 from partitioning.strategies.published.reshape import Placed, first_placement
 from partitioning.workload.profile import Floats, Profile
 
@@ -59,15 +59,13 @@ def trino(
     >>> len(trino(zipf_profile(1000, 2.0, slots=64), None, numbered_channels(4)).split)
     2
     """
-    check_slots(profile, previous)
-    check_channels(channels)
+    capacities = checked_capacities(profile, previous, channels)
     if not 0 < skewness < 1:
         raise InputError(
             f"expected more than 0 and less than 1, got {skewness}", "skewness", IN_RANGE
         )
     if not 0 <= least < np.inf:
         raise InputError(f"expected 0 or more, finite, got {least}", "least", IN_RANGE)
-    capacities = np.array([c.capacity for c in channels], dtype=np.float64)
     placed = first_placement(profile, previous, capacities)
     _scale(placed, capacities, skewness, least * placed.loads.sum() / np.count_nonzero(capacities))
     return successor(
