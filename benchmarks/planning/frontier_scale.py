@@ -22,7 +22,7 @@ from partitioning.function.function import PartitioningFunction
 from partitioning.strategies.frontier.strategy import frontier
 from partitioning.streams.zipf_stream import KEY, zipf
 from partitioning.workload.bounds import least_bytes
-from partitioning.workload.metrics import channel_loads, imbalance
+from partitioning.workload.metrics import imbalance_of
 from partitioning.workload.profile import Floats, Profile
 
 #: Items, channels, limit in seconds. Those of 75,000 and 375,000 items are Meta's Shard Manager's
@@ -70,7 +70,7 @@ def over_bound(
     ----------
     whole : compare with what is possible without cutting items
     """
-    reached = imbalance(channel_loads(after, profile), after.capacities)
+    reached = imbalance_of(after, profile)
     moved = float(profile.bytes[before.slots != after.slots].sum())
     alone = max(1.0, float(profile.load.max() / profile.load.sum() * len(after.channels)))
     grid = np.linspace(alone, max(reached, alone), 512)
@@ -117,7 +117,7 @@ def main(quick: bool = False) -> None:
             owners, began = numbered_channels(channels), time.process_time()
             after = frontier(profile, before, owners)
             seconds = time.process_time() - began
-            reached = imbalance(channel_loads(after, profile), after.capacities)
+            reached = imbalance_of(after, profile)
             again = replace(profile)  # nothing is remembered of it
             began = time.process_time()
             aimed = frontier(again, before, owners, max_imbalance=1.05)

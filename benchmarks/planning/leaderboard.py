@@ -34,7 +34,7 @@ from evenkeel.backtest.windows import Series, Window, salted
 from partitioning.function.channels import Channel, numbered_channels
 from partitioning.function.function import DEFAULT_SLOTS, PartitioningFunction
 from partitioning.strategies import STRATEGIES, WHOLE
-from partitioning.workload.metrics import channel_loads, imbalance, moved_shares
+from partitioning.workload.metrics import imbalance, imbalance_of, moved_shares
 from partitioning.workload.profile import Floats
 
 #: Windows of a set at most.
@@ -83,7 +83,7 @@ class Player:
         else:
             gone = moved_shares(before, after, window.hashes)
             self.moved.append(float((window.load * gone).sum() / window.load.sum()))
-        self.learned = imbalance(channel_loads(after, profile), after.capacities)
+        self.learned = imbalance_of(after, profile)
         self.even.append(imbalance(placed(after, unseen)[0], after.capacities))
         self.function = after
 

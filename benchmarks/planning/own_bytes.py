@@ -26,7 +26,7 @@ from partitioning.moves.moves import moves_between
 from partitioning.strategies import SPLITTING, STRATEGIES, WHOLE
 from partitioning.strategies.frontier.strategy import frontier
 from partitioning.streams.zipf_stream import KEY, hashed_keys, zipf
-from partitioning.workload.metrics import channel_loads, imbalance
+from partitioning.workload.metrics import imbalance_of
 from partitioning.workload.profile import Profile, profile_of_keys
 
 #: Keys and slots that are drawn from, and most channels.
@@ -80,9 +80,7 @@ def compared(
         budget = moved(profile, previous, other)
         splitting = name in SPLITTING
         ours = frontier(profile, previous, channels, budget=budget, splitting=splitting)
-        reached, theirs = (
-            imbalance(channel_loads(f, profile), f.capacities) for f in (ours, other)
-        )
+        reached, theirs = (imbalance_of(f, profile) for f in (ours, other))
         kept = moved(profile, previous, ours) <= budget * (1 + 1e-12)
         found[name] = reached / theirs - 1 if kept else math.inf
     return found

@@ -20,7 +20,7 @@ from evenkeel.demo.table_run import Round, TableRun
 from partitioning.planning.decide import Decision
 from partitioning.strategies.hashing import uniform
 from partitioning.workload.bounds import floor
-from partitioning.workload.metrics import channel_loads, imbalance
+from partitioning.workload.metrics import imbalance_of
 from partitioning.workload.profile import Profile
 
 
@@ -125,7 +125,7 @@ def _profile(table_run: TableRun, run: Round) -> Profile:
 def _hashing(table_run: TableRun, profile: Profile) -> float:
     """Return the imbalance of hashing alone on a run's window."""
     function = uniform(profile, None, table_run.table.spec.channel_list())
-    return imbalance(channel_loads(function, profile), function.capacities)
+    return imbalance_of(function, profile)
 
 
 def print_json(found: list[TableSummary], seconds: float) -> None:

@@ -17,7 +17,7 @@ from partitioning.planning.aims import MIN_GAIN, most_by_chance, open_channels
 from partitioning.strategies.frontier.options import WORTH
 from partitioning.strategies.frontier.strategy import frontier
 from partitioning.workload.bounds import floor
-from partitioning.workload.metrics import channel_loads, imbalance
+from partitioning.workload.metrics import imbalance_of
 from partitioning.workload.profile import Profile
 
 
@@ -154,7 +154,7 @@ def _decided(
     policy: Policy,
     force: bool,
 ) -> Decision:
-    now = imbalance(channel_loads(function, profile), function.capacities)
+    now = imbalance_of(function, profile)
     least = floor(profile, channels, policy.splitting)
     reachable, size = _found(profile, function, channels, policy)
     saved = cost = None
@@ -226,4 +226,4 @@ def _found(
         )
     )
     size = sum(m.bytes for m in moves_between(function, found, listed))
-    return imbalance(channel_loads(found, profile), found.capacities), size
+    return imbalance_of(found, profile), size

@@ -28,7 +28,7 @@ from partitioning.strategies.frontier.options import WORTH, named_keys
 from partitioning.strategies.frontier.tradeoff import trace
 from partitioning.strategies.hashing import uniform
 from partitioning.strategies.options import check_options
-from partitioning.workload.metrics import channel_loads, imbalance
+from partitioning.workload.metrics import channel_loads, imbalance_of
 from partitioning.workload.profile import Floats, Packed, Profile
 
 FORMAT = 1
@@ -264,9 +264,9 @@ def plan_for(
         state_bytes=float(profile.bytes.sum()),
         budget=budget,
         max_imbalance=max_imbalance,
-        imbalance_hashing=imbalance(channel_loads(hashed, profile), hashed.capacities),
-        imbalance_before=imbalance(channel_loads(previous, profile), previous.capacities),
-        imbalance_after=imbalance(channel_loads(function, profile), function.capacities),
+        imbalance_hashing=imbalance_of(hashed, profile),
+        imbalance_before=imbalance_of(previous, profile),
+        imbalance_after=imbalance_of(function, profile),
         floor=curve.floor,
         loads_before=_padded(channel_loads(previous, profile), channels),
         loads_after=_padded(channel_loads(function, profile), channels),

@@ -12,7 +12,7 @@ from partitioning.moves.moves import moves_between
 from partitioning.strategies.frontier.strategy import frontier
 from partitioning.strategies.frontier.tradeoff import GRID, Curve, trace
 from partitioning.workload.bounds import floor, least_bytes
-from partitioning.workload.metrics import channel_loads, imbalance, placements
+from partitioning.workload.metrics import imbalance_of, placements
 from partitioning.workload.profile import Profile
 
 
@@ -48,13 +48,13 @@ def shared_curve(
     if aims is not None:
         rivals = [frontier(profile, previous, channels, splitting=splitting, **aims)]
     points = [
-        (sum(m.bytes for m in moves_between(previous, f, profile)), _imbalance(f, profile))
+        (sum(m.bytes for m in moves_between(previous, f, profile)), imbalance_of(f, profile))
         for f in (function, *rivals)
     ]
     shared_by = previous.split.most_owners
     allowed = splitting and (copies is None or shared_by <= copies)
     if previous.channels == channels and not pinned and (allowed or not shared_by):
-        points.append((0.0, _imbalance(previous, profile)))
+        points.append((0.0, imbalance_of(previous, profile)))
     if not len(previous.split):
         whole = trace(profile, previous, channels, pinned, excluded)
         points += zip(whole.bytes.tolist(), whole.imbalance.tolist(), strict=True)
@@ -74,7 +74,3 @@ def shared_curve(
         grid,
     )
     return Curve(sizes, imbalances, bound, grid, least)
-
-
-def _imbalance(function: PartitioningFunction, profile: Profile) -> float:
-    return imbalance(channel_loads(function, profile), function.capacities)

@@ -112,6 +112,11 @@ def imbalance(loads: Floats, capacities: Floats) -> float:
     return float((loads[open_] / capacities[open_]).max() * capacities.sum() / total)
 
 
+def imbalance_of(function: PartitioningFunction, profile: Profile) -> float:
+    """Return the `imbalance` that a function reaches on a profile."""
+    return imbalance(channel_loads(function, profile), function.capacities)
+
+
 def fair_shares(loads: Floats, capacities: Floats) -> list[float]:
     """Return the load of each channel over its fair share; infinite for load on a closed channel.
 

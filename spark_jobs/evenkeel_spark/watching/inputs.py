@@ -27,7 +27,7 @@ from partitioning.planning.decide import Decision
 from partitioning.watch.act_or_wait import Waiting, expected_load, weigh_waiting
 from partitioning.watch.mitigation import Limits, Weights
 from partitioning.workload.bounds import floor
-from partitioning.workload.metrics import channel_loads, imbalance
+from partitioning.workload.metrics import imbalance_of
 from partitioning.workload.profile import Profile, Sketch
 
 #: Days of sketches that forecast the load to come: eight of each weekday. More of them react more
@@ -112,9 +112,7 @@ def decision(
     waiting: Waiting | None,
 ) -> Decision:
     """Return the decision that every run leaves, on the micro-batch's load."""
-    before, reachable = (
-        imbalance(channel_loads(f, profile), f.capacities) for f in (epoch.function, function)
-    )
+    before, reachable = (imbalance_of(f, profile) for f in (epoch.function, function))
     saved = waiting and waiting.saved
     return Decision(
         rebalance=True,

@@ -12,7 +12,7 @@ from evenkeel.watch.forecast import spec_limits, too_heavy_to_move, would_act
 from evenkeel.watch.state import WATCHED_SHARE, new_watch
 from partitioning.function.function import PartitioningFunction
 from partitioning.watch.mitigation import MicroBatch
-from partitioning.workload.metrics import channel_loads, imbalance
+from partitioning.workload.metrics import channel_loads, imbalance_of
 from partitioning.workload.profile import Profile
 from tests.support.cases.watch_state import heaviest
 from tests.support.worlds.shop import Shop, words_profile
@@ -68,10 +68,10 @@ def test_it_is_the_watchs_own_rule(
 def test_no_watch_acts_nowhere_and_an_even_table_needs_none(shop: Shop) -> None:
     shop.respec(watch={"eta": 1.05, "tau": 0.1})
     uneven, profile = shop.registry.current().function, shop.profile
-    assert imbalance(channel_loads(uneven, profile), uneven.capacities) > 1.1
+    assert imbalance_of(uneven, profile) > 1.1
     assert would_act(load_spec(shop.spec), uneven, profile)
     even = shop.publish("r", force=True).function
-    assert imbalance(channel_loads(even, profile), even.capacities) < 1.05
+    assert imbalance_of(even, profile) < 1.05
     assert not would_act(load_spec(shop.spec), even, profile)
     shop.respec()
     assert not would_act(load_spec(shop.spec), uneven, profile)

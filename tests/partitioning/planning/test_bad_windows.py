@@ -13,7 +13,7 @@ from partitioning.planning.decide import Decision, Policy, decide
 from partitioning.strategies.frontier.strategy import frontier
 from partitioning.streams.zipf_stream import KEY, hashed_keys, zipf
 from partitioning.workload.forecast import Decay, forecast
-from partitioning.workload.metrics import channel_loads, imbalance
+from partitioning.workload.metrics import imbalance_of
 from partitioning.workload.profile import Profile, Sketch, merge, profile_of_keys
 from tests.support.planning import pasts
 from tests.support.planning.pasts import SLOTS, N, profile_for, sketch, steady
@@ -129,7 +129,7 @@ def test_the_plan_is_valid_and_no_less_even(case):
         after = frontier(profile, before, CHANNELS, max_imbalance=aim_by_chance(profile))
         assert len(after.slots) == SLOTS and set(after.slots.tolist()) <= set(range(N))
         assert set(after.lookup_hashes(profile.heavy).tolist()) <= set(range(N))
-        old, new = (imbalance(channel_loads(f, profile), f.capacities) for f in (before, after))
+        old, new = (imbalance_of(f, profile) for f in (before, after))
         assert np.isfinite(new) and new <= old + 1e-9, seed
 
 

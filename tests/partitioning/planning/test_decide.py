@@ -13,7 +13,7 @@ from partitioning.planning.plan import Plan, make_plan
 from partitioning.strategies.hashing import uniform
 from partitioning.streams.zipf_stream import KEY, hashed_keys, zipf
 from partitioning.workload.forecast import forecast
-from partitioning.workload.metrics import channel_loads, imbalance
+from partitioning.workload.metrics import imbalance_of
 from partitioning.workload.profile import Profile, Sketch, profile_of_keys
 from tests.support.planning.hot_key import ROW, hot
 
@@ -183,7 +183,7 @@ def test_a_certain_plan_keeps_its_digest():
     assert not plan.uncertain and "uncertain" not in plan.to_dict()
     profile = asked(steady(5))[2]
     assert Profile.from_bytes(replace(profile, uncertain="x").to_bytes()).uncertain == "x"
-    assert imbalance(channel_loads(plan.function, profile), plan.function.capacities) < 1.05
+    assert imbalance_of(plan.function, profile) < 1.05
 
 
 def test_what_moves_pays_within_the_horizon():

@@ -8,7 +8,7 @@ from partitioning.function.channels import numbered_channels
 from partitioning.planning.aims import aim_by_chance
 from partitioning.strategies.frontier.strategy import frontier
 from partitioning.workload.forecast import forecast
-from partitioning.workload.metrics import channel_loads, imbalance
+from partitioning.workload.metrics import imbalance_of
 from tests.support.planning.pasts import N, profile_for, steady
 
 
@@ -23,7 +23,7 @@ def test_planning_for_it_is_more_even_next_time_and_moves_no_more():
             before, function = function, frontier(profile, function, numbered_channels(N))
             after = profile_for(forecast(past[t + 1 : t + 2]))
             kept = before is None or (before.slots == function.slots).mean()
-            even = imbalance(channel_loads(function, after), function.capacities)
+            even = imbalance_of(function, after)
             score.append((even - 1, 1 - kept))
         scores.append(np.mean(score[3:], axis=0))
     last, ahead = np.reshape(scores, (2, 8, 2)).mean(axis=1)

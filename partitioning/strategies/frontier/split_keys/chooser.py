@@ -14,7 +14,7 @@ from partitioning.strategies.frontier.request import Candidate, Request
 from partitioning.strategies.frontier.split_keys.splitting import shared_plan
 from partitioning.strategies.frontier.tradeoff import GOOD_ENOUGH_PART, lowest
 from partitioning.strategies.frontier.whole_keys import plan_whole_keys
-from partitioning.workload.metrics import channel_loads, imbalance
+from partitioning.workload.metrics import imbalance_of
 
 #: Relative margin below the aim when planning split keys, because shares are rounded to whole
 #: parts of `PARTS_OF_A_KEY`.
@@ -55,7 +55,7 @@ def _whole_keys_suffice(request: Request, problem: Problem) -> PartitioningFunct
     if problem.forced > request.budget:
         return None
     function = request.function(plan_whole_keys(request, problem))
-    reached = imbalance(channel_loads(function, request.profile), function.capacities)
+    reached = imbalance_of(function, request.profile)
     enough = reached <= aim * (1 + SHARE_TOLERANCE)
     affordable = enough and request.bytes_to_join(problem, function) <= request.budget
     return function if affordable else None
@@ -133,7 +133,7 @@ def _unchanged(request: Request, problem: Problem) -> tuple[float, Candidate | N
     previous = request.previous
     if previous is None or previous.channels != request.channels:
         return np.inf, None
-    level = imbalance(channel_loads(previous, request.profile), previous.capacities)
+    level = imbalance_of(previous, request.profile)
     fixed = problem.profile.heavy[problem.fixed[problem.profile.slots :]]
     named_is_split = (previous.split.find(fixed) >= 0).any()
     if named_is_split or (problem.start != problem.home).any():

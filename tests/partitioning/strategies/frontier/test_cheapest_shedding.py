@@ -12,7 +12,7 @@ from partitioning.function.channels import numbered_channels
 from partitioning.strategies.frontier.cheapest_shedding import SHEDDING_STEPS, cheaper_shedding
 from partitioning.strategies.frontier.strategy import frontier
 from partitioning.workload.bounds import least_bytes
-from partitioning.workload.metrics import channel_loads, imbalance
+from partitioning.workload.metrics import imbalance_of
 
 
 @given(st.integers(0, 2**32), st.integers(1, 40), st.integers(2, 6))
@@ -56,7 +56,7 @@ def test_one_channel_sheds_the_cheapest_that_suffices(seed):
 def test_bytes_for_a_target_are_near_what_whole_items_allow():
     profile, before = problem(4096, 100, "lognormal")
     after = frontier(profile, before, numbered_channels(100), max_imbalance=1.05)
-    assert imbalance(channel_loads(after, profile), after.capacities) <= 1.05
+    assert imbalance_of(after, profile) <= 1.05
     moved = profile.bytes[after.slots != before.slots].sum()
     bound = least_bytes(
         profile.load, profile.bytes, before.slots, after.capacities, np.array([1.05])

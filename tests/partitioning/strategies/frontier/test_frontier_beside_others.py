@@ -33,7 +33,7 @@ from partitioning.streams.zipf_stream import (
     zipf,
     zipf_profile,
 )
-from partitioning.workload.metrics import channel_loads, imbalance
+from partitioning.workload.metrics import imbalance_of
 from partitioning.workload.profile import profile_of_keys
 from tests.support.planning.problems import Instance, problems
 from tests.support.reached import must_reach, reach
@@ -173,7 +173,7 @@ def test_bytes_for_a_target_are_near_the_bound(row_bytes):
     curve = trace(profile, previous, numbered_channels(10))
     function = frontier(profile, previous, numbered_channels(10), max_imbalance=1.05)
     least = np.interp(-1.05, -curve.bound_imbalance, curve.bound_bytes)
-    assert imbalance(channel_loads(function, profile), function.capacities) <= 1.05
+    assert imbalance_of(function, profile) <= 1.05
     slot = profile.bytes.mean()
     assert moved(profile, previous, function) <= 1.1 * least + 2 * slot
 

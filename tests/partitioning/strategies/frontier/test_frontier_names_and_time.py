@@ -20,7 +20,7 @@ from partitioning.streams.zipf_stream import (
     zipf,
     zipf_profile,
 )
-from partitioning.workload.metrics import channel_loads, imbalance
+from partitioning.workload.metrics import channel_loads, imbalance, imbalance_of
 from partitioning.workload.profile import Profile, profile_of_keys
 from tests.support.planning.problems import SLOTS, by_hand, problems
 
@@ -101,7 +101,7 @@ def test_explicit_keys_that_are_light_by_now_go_back_to_their_slots():
     later = profile_of_keys(KEY, hashes, turned, 256, threshold=0.002, listed=named)
     after = frontier(later, before, channels)
     assert not np.isin(named, after.explicit_keys).any()
-    assert imbalance(channel_loads(after, later), after.capacities) < 1 + CLOSE
+    assert imbalance_of(after, later) < 1 + CLOSE
     again = frontier(later, after, channels)
     assert moved(later, after, again) == 0
     reasons = {m.reason for m in make_plan("t", later, before, channels).moves if m.kind == "key"}
@@ -121,7 +121,7 @@ def test_out_of_time_it_gives_the_best_so_far(z, splitting):
 
     def even(**options):
         function = frontier(profile, previous, numbered_channels(11), **splitting, **options)
-        return imbalance(channel_loads(function, profile), function.capacities)
+        return imbalance_of(function, profile)
 
     start = imbalance(channel_loads(previous, profile), np.ones(10)) * 11 / 10
     assert even() <= even(seconds=1e-9) <= start

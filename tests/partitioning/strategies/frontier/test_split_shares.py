@@ -23,10 +23,9 @@ from partitioning.strategies.frontier.tradeoff import GOOD_ENOUGH_PART
 from partitioning.strategies.hashing import uniform
 from partitioning.streams.zipf_stream import KEY, hashed_keys, zipf, zipf_profile
 from partitioning.workload.bounds import least_copies
-from partitioning.workload.metrics import imbalance, moved_shares
+from partitioning.workload.metrics import imbalance, imbalance_of, moved_shares
 from partitioning.workload.profile import profile_of_keys
 from tests.support.planning.problems import problems
-from tests.support.planning.reached import reached
 from tests.support.reached import must_reach, reach
 
 
@@ -38,14 +37,15 @@ def test_it_is_at_least_as_even_as_whole_keys_and_keeps_the_budget(problem, aim,
     budget = part * float(problem.state.sum())
     split = frontier(p, previous, channels, max_imbalance=aim, splitting=True)
     whole = frontier(p, previous, channels, max_imbalance=aim)
-    assert reached(p, split) <= max(reached(p, whole), aim or 1.0) * (1 + 2 * GOOD_ENOUGH_PART)
-    if reached(p, whole) <= (aim or 0):
+    even = imbalance_of(whole, p)
+    assert imbalance_of(split, p) <= max(even, aim or 1.0) * (1 + 2 * GOOD_ENOUGH_PART)
+    if even <= (aim or 0):
         reach("whole keys reach the aim")
         assert not len(split.split), "what whole keys reach, they reach"
     for before in (previous, split):
         limited = frontier(p, before, channels, max_imbalance=aim, budget=budget, splitting=True)
         assert moved_bytes(p, before, limited) <= budget * (1 + 1e-9) + 1e-9
-        assert reached(p, limited) <= reached(p, before) * (1 + 1e-6)
+        assert imbalance_of(limited, p) <= imbalance_of(before, p) * (1 + 1e-6)
 
 
 def test_of_all_that_a_budget_was_tried_on_the_most_even_is_taken(monkeypatch):
@@ -66,7 +66,7 @@ def test_of_all_that_a_budget_was_tried_on_the_most_even_is_taken(monkeypatch):
         budget = float(profile.bytes.sum()) * random.uniform(0.001, 0.01)
         after = frontier(profile, before, before.channels, budget=budget, splitting=True)
         several += len(tried) > 1
-        assert reached(profile, after) <= min(tried) * (1 + 1e-6)
+        assert imbalance_of(after, profile) <= min(tried) * (1 + 1e-6)
     assert several > 6
 
 
@@ -89,7 +89,7 @@ def test_who_comes_first_is_decided_by_what_copies_leave():
     )
     previous = frontier(first, None, numbered_channels(6), splitting=True)
     after = frontier(then, previous, numbered_channels(6), splitting=True, copies=2)
-    assert reached(then, after) < 1.01
+    assert imbalance_of(after, then) < 1.01
 
 
 @pytest.mark.parametrize("budget", [0.0, 8.0])
@@ -103,15 +103,15 @@ def test_a_budget_too_short_for_any_item_shares_a_key_which_moves_nothing(budget
     owners = np.zeros(4096, np.int32)
     owners[slot_of(keys[12:], 4096)] = 1
     previous = successor(KEY, None, channels, owners, "by hand")
-    assert reached(profile, previous) == pytest.approx(1.4)
+    assert imbalance_of(previous, profile) == pytest.approx(1.4)
     assert frontier(profile, previous, channels, budget=budget).slots.tolist() == owners.tolist()
     part = frontier(profile, previous, channels, budget=budget, splitting=True)
-    assert reached(profile, part) == pytest.approx(1.1, abs=1e-4)
+    assert imbalance_of(part, profile) == pytest.approx(1.1, abs=1e-4)
     assert part.split.keys.tolist() == keys[:1].tolist()
     assert sum(m.bytes for m in moves_between(previous, part, profile)) == 0
     # For 10 it goes whole.
     whole = frontier(profile, previous, channels, budget=10.0, splitting=True)
-    assert reached(profile, whole) == pytest.approx(1.1) and not len(whole.split)
+    assert imbalance_of(whole, profile) == pytest.approx(1.1) and not len(whole.split)
 
 
 def test_half_of_all_load_on_one_key_comes_even():
@@ -121,8 +121,8 @@ def test_half_of_all_load_on_one_key_comes_even():
     before = uniform(profile, None, channels)
     after = frontier(profile, before, channels, splitting=True)
     assert len(after.split) == 1
-    assert reached(profile, after) <= 1 + 2 * GOOD_ENOUGH_PART
-    assert reached(profile, frontier(profile, before, channels)) > 1.4
+    assert imbalance_of(after, profile) <= 1 + 2 * GOOD_ENOUGH_PART
+    assert imbalance_of(frontier(profile, before, channels), profile) > 1.4
     again = frontier(profile, after, channels, splitting=True)
     assert moved_shares(after, again, profile.heavy).max() < 1e-6  # shares are whole parts of 2^24
     # Light again, it is whole again, where most of it was.
@@ -140,11 +140,11 @@ def test_no_more_channels_share_a_key_than_are_allowed(copies):
     before = uniform(profile, None, numbered_channels(8))
     options = {"max_imbalance": 1.01, "splitting": True}
     any_number = frontier(profile, before, before.channels, **options)
-    assert reached(profile, any_number) <= 1.01
+    assert imbalance_of(any_number, profile) <= 1.01
     after = frontier(profile, before, before.channels, copies=copies, **options)
     assert np.diff(after.split.starts).max() <= copies
     # A channel's fair share is 1.9: two hold no more than 3.8 of the heaviest.
-    assert (reached(profile, after) <= 1.01) == (copies > 2)
+    assert (imbalance_of(after, profile) <= 1.01) == (copies > 2)
     again = frontier(profile, after, before.channels, copies=copies, **options)
     assert np.diff(again.split.starts).max() <= copies
 
@@ -197,8 +197,8 @@ def test_half_of_the_load_on_one_key_is_even_on_the_next_window(seed):
 def test_no_key_has_a_copy_that_it_could_do_without(z, count):
     profile = zipf_profile(10_000, z, threshold=0.01 / count)
     function = frontier(profile, None, numbered_channels(count), splitting=True)
-    assert reached(profile, function) < 1.001
-    least = least_copies(profile, function.channels, reached(profile, function))
+    assert imbalance_of(function, profile) < 1.001
+    least = least_copies(profile, function.channels, imbalance_of(function, profile))
     assert len(function.split.channels) - len(function.split) == least < count
 
 
@@ -207,7 +207,7 @@ def test_no_key_has_a_copy_that_it_could_do_without(z, count):
 def test_no_strategy_has_fewer_copies_than_the_bound(problem):
     for name in SPLITTING:
         function = STRATEGIES[name](problem.profile, problem.previous, problem.channels)
-        even = reached(problem.profile, function)
+        even = imbalance_of(function, problem.profile)
         least = least_copies(problem.profile, problem.channels, even)
         assert len(function.split.channels) - len(function.split) >= least, name
 
@@ -225,7 +225,7 @@ def test_keys_that_do_not_pack_are_split_too():
     profile = profile_of_keys(KEY, hashed_keys(3), np.ones(3), 64, threshold=0.5)
     before = uniform(profile, None, numbered_channels(2))
     after = frontier(profile, before, numbered_channels(2), splitting=True)
-    assert reached(profile, after) <= 1 + 2 * GOOD_ENOUGH_PART
+    assert imbalance_of(after, profile) <= 1 + 2 * GOOD_ENOUGH_PART
     assert len(after.split) == 1
 
 
@@ -238,9 +238,9 @@ def test_keys_that_are_coarse_beside_the_least_channel_only_are_split_too(keys, 
     profile = profile_of_keys(KEY, hashed_keys(keys), np.ones(keys), 4096, threshold=0.1)
     channels = tuple(Channel(str(i), float(c)) for i, c in enumerate(capacities))
     before = uniform(profile, None, channels)
-    assert reached(profile, frontier(profile, before, channels, max_imbalance=1.02)) > 1.07
+    assert imbalance_of(frontier(profile, before, channels, max_imbalance=1.02), profile) > 1.07
     after = frontier(profile, before, channels, max_imbalance=1.02, splitting=True)
-    assert reached(profile, after) <= 1.02 and 0 < len(after.split) < keys
+    assert imbalance_of(after, profile) <= 1.02 and 0 < len(after.split) < keys
 
 
 def test_it_is_for_one_resource():

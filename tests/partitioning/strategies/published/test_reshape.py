@@ -22,7 +22,7 @@ from partitioning.strategies.skew import (
     standard_error,
 )
 from partitioning.streams.zipf_stream import KEY, hashed_keys, zipf_profile
-from partitioning.workload.metrics import channel_loads, imbalance
+from partitioning.workload.metrics import channel_loads, imbalance, imbalance_of
 from partitioning.workload.profile import profile_of_keys
 
 #: Fig. 1 (c): tweets of each month in percent, and the worker that has it, six in all. December
@@ -76,7 +76,7 @@ def test_iterations_even_out_as_far_as_each_can(strategy):
     found = []
     for _ in range(12):
         function = strategy(profile, function, function.channels)
-        found.append(imbalance(channel_loads(function, profile), function.capacities))
+        found.append(imbalance_of(function, profile))
         assert channel_loads(function, profile).sum() == pytest.approx(profile.load.sum())
     heaviest = profile.heavy_load.max() * 8 / profile.load.sum()
     assert heaviest > 3
@@ -158,7 +158,7 @@ def test_dkg_stands_where_the_paper_has_it():
 
     def even(strategy, **options):
         function = strategy(profile, None, channels, **options)
-        return imbalance(channel_loads(function, profile), function.capacities) - 1
+        return imbalance_of(function, profile) - 1
 
     assert even(sia) == pytest.approx(3)
     floor = profile.heavy_load.max() * 4 / profile.load.sum() - 1
