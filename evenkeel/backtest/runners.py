@@ -36,9 +36,7 @@ class Planned:
     @property
     def listed(self) -> Hashes | None:
         """Hashes of keys that the function pins; a profile must list them."""
-        if self.function is None:
-            return None
-        return np.union1d(self.function.explicit_keys, self.function.split.keys)
+        return None if self.function is None else self.function.exceptions
 
     def step(
         self, profile: Profile, window: Window, unseen: Window, aim: float | None

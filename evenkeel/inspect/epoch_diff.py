@@ -11,7 +11,6 @@ from evenkeel.registry.epochs import Epoch, Registry
 from partitioning.errors import EvenkeelError
 from partitioning.function.hashing import slot_of
 from partitioning.moves.moves import Move, moves_between
-from partitioning.moves.partial_rows import shared_keys
 from partitioning.workload.profile import Profile
 
 
@@ -59,7 +58,7 @@ def compare(registry: Registry, old: int, new: int, profile: Profile | None) -> 
     planned = _planned(registry, old, new, problems)
     profile = planned or profile
     weights = (profile or _unweighed(before)).listing(
-        np.concatenate([first.explicit_keys, second.explicit_keys, shared_keys(first, second)])
+        np.concatenate([first.exceptions, second.exceptions])
     )
     slots = max(len(first.slots), len(second.slots))
     reasons: dict[tuple[str, int], list[str]] = {}

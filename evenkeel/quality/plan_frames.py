@@ -43,7 +43,7 @@ def channels(plan: Plan, profile: Profile | None) -> pd.DataFrame:
         }
     )
     if profile is not None:
-        known = profile.listing(np.union1d(plan.function.explicit_keys, plan.function.split.keys))
+        known = profile.listing(plan.function.exceptions)
         loads = np.zeros(len(after))
         loads[: len(own)] = channel_loads(plan.function, known)
         frame["off_profile"] = np.abs(loads - after) / (float(profile.load.sum()) or 1.0)

@@ -107,6 +107,11 @@ class PartitioningFunction:
         return capacities_of(self.channels)
 
     @property
+    def exceptions(self) -> Hashes:
+        """Hashes of the keys that do not go with their slot, pinned or split: (K,), ascending."""
+        return np.union1d(self.explicit_keys, self.split.keys)
+
+    @property
     def unsplit(self) -> PartitioningFunction:
         """The same without its split keys: they go with their slots."""
         return replace(self, split=Split(), row=None)

@@ -76,7 +76,7 @@ def channel_sql(
     """
     h = hash_sql(function.key, columns)
     slot = _slot(h, len(function.slots))
-    keys = np.union1d(function.explicit_keys, function.split.keys)
+    keys = function.exceptions
     if not len(keys):
         return f"{array_sql(function.slots)}[{slot}]"
     table = perfect_hash(keys, len(function.slots))
@@ -144,7 +144,7 @@ def check_sql(function: PartitioningFunction, slot: str, channel: str = "channel
     sevens = range(0, max((len(function.channels) - 1).bit_length(), 1), 7)
     digits = {1 << bits: (function.slots >> bits) & 127 for bits in sevens}
     owner = " + ".join(f"{worth} * {_bytes(digit, index)}" for worth, digit in digits.items())
-    listed = np.union1d(function.explicit_keys, function.split.keys)
+    listed = function.exceptions
     if not len(listed):
         return f"({owner})"
     marked = np.zeros(len(function.slots), dtype=np.uint8)

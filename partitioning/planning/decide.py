@@ -12,7 +12,6 @@ import numpy as np
 from partitioning.function.channels import Channel, capacities_of
 from partitioning.function.function import PartitioningFunction
 from partitioning.moves.moves import moves_between
-from partitioning.moves.partial_rows import shared_keys
 from partitioning.planning.aims import MIN_GAIN, most_by_chance, open_channels
 from partitioning.strategies.frontier.options import WORTH
 from partitioning.strategies.frontier.strategy import frontier
@@ -220,10 +219,6 @@ def _found(
         # The plan says if it does not empty the channels that go, or make split keys whole.
         options["budget"] = None
     found = frontier(profile, function, channels, **{**options, **policy.options})
-    listed = profile.listing(
-        np.concatenate(
-            [f.explicit_keys for f in (function, found)] + [shared_keys(function, found)]
-        )
-    )
+    listed = profile.listing(np.concatenate([function.exceptions, found.exceptions]))
     size = sum(m.bytes for m in moves_between(function, found, listed))
     return imbalance_of(found, profile), size

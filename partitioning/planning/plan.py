@@ -236,8 +236,7 @@ def plan_for(
     previous, function = (f.refined(profile.slots) for f in (previous, function))
     function = replace(function, row_slots=rows, epoch=previous.epoch + 1, parent=parent)
     shared = shared_keys(previous, function)
-    named = np.union1d(previous.explicit_keys, function.explicit_keys)
-    profile = profile.listing(np.union1d(named, shared))
+    profile = profile.listing(np.union1d(previous.exceptions, function.exceptions))
     moves = moves_between(previous, function, profile, reason)
     channels = max(len(previous.channels), len(function.channels))
     # A person who goes back to a placement asks for nothing else.

@@ -47,7 +47,7 @@ def rejected(plan: Plan, profile: Profile, most: int = 50) -> tuple[RejectedMove
     - the strategy found better ones
     """
     function = plan.function
-    profile = profile.listing(np.union1d(function.explicit_keys, function.split.keys))
+    profile = profile.listing(function.exceptions)
     count = len(function.channels)
     aim = plan.max_imbalance or 1.0
     capacities = function.capacities

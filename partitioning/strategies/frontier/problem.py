@@ -206,7 +206,7 @@ def problem_of(
         slots = in_turn(profile.slots, capacities)
         keys = slots[profile.heavy_slots]
     else:
-        profile = profile.listing(np.union1d(previous.explicit_keys, previous.split.keys))
+        profile = profile.listing(previous.exceptions)
         slots, keys = previous.slots, previous.lookup_hashes(profile.heavy)
     now = np.concatenate([slots, keys])
     every = _resources(profile)

@@ -43,7 +43,6 @@ from evenkeel_spark.migration.split_state import check_mergeable
 from evenkeel_spark.runtime.command import add_day, add_switch, parser, run_job, say
 from evenkeel_spark.tables.delta.preflight import check_tables
 from partitioning.errors import EvenkeelError, InputError
-from partitioning.function.hashing import Hashes
 from partitioning.workload.forecast import forecast
 from partitioning.workload.profile import HEAVY_SHARE, Profile, Sketch
 
@@ -98,7 +97,7 @@ def learn(
     if ahead.uncertain:
         say(f"uncertain: {ahead.uncertain}")
     say(f"{merged.rows:,} events, {len(merged.heavy)} heavy keys; weighing the state")
-    weight = weigh(spark, spec, function, np.union1d(merged.heavy, _listed(epoch)))
+    weight = weigh(spark, spec, function, np.union1d(merged.heavy, epoch.function.exceptions))
     profile = weight.onto(merged, key, window)
     profile = replace(profile, chance=ahead.chance(function), uncertain=ahead.uncertain)
     return profile, weight
@@ -124,7 +123,7 @@ def _window(
         typed_key(events, spec),
         spec.slots,
         HEAVY_SHARE / channels,
-        _listed(epoch),
+        epoch.function.exceptions,
         spec.sketch,
     )
     if spec.input.time is None:
@@ -192,11 +191,6 @@ def _sketched(part: DataFrame, spec: TableSpec, passes: Passes) -> dict[date, Sk
         date(1970, 1, 1) + timedelta(days=n): replace(sketch, hours=hours.get(n, sketch.hours))
         for n, sketch in sketched.items()
     }
-
-
-def _listed(epoch: Epoch) -> Hashes:
-    """Return the keys that are listed whatever their load: those that the epoch pins or splits."""
-    return np.union1d(epoch.function.explicit_keys, epoch.function.split.keys)
 
 
 def _after_last(events: DataFrame, spec: TableSpec) -> date:

@@ -49,7 +49,7 @@ def profile_of(
     spec, function = table.spec, epoch.function
     if spec.split is not None:
         check_mergeable(spark, spec)
-    listed = np.concatenate([function.explicit_keys, function.split.keys, sketch.heavy])
+    listed = np.concatenate([function.exceptions, sketch.heavy])
     keys = np.union1d(listed, np.array(list(weights), dtype=np.int64))
     weight = weigh(spark, spec, function, keys)
     profile, names = weight.onto(sketch, function.key), dict[str, str]()

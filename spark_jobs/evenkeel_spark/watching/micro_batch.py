@@ -61,7 +61,7 @@ def measure_batch(
     ------
     InputError : as for `sketch_days`
     """
-    listed = np.union1d(function.explicit_keys, function.split.keys)
+    listed = function.exceptions
     share = WATCHED_SHARE / len(function.channels)
     passes = Passes(function.key, len(function.slots), share, listed)
     sketches = sketch_days(events, spec, passes, number)
