@@ -21,7 +21,14 @@ from partitioning.function.channels import Channel
 from partitioning.function.function import PartitioningFunction, successor
 from partitioning.function.hashing import Hashes
 from partitioning.strategies.hashing import checked_capacities
-from partitioning.strategies.water_filling import BATCH, Ints, Router, candidates, settled_loads
+from partitioning.strategies.water_filling import (
+    BATCH,
+    Ints,
+    Router,
+    candidates,
+    loads_by_channel,
+    settled_loads,
+)
 from partitioning.workload.profile import Floats, Profile
 from partitioning.workload.sketches import SpaceSaving
 
@@ -118,10 +125,7 @@ def _chosen(
     tail = profile.tail(profile.load, profile.heavy_load)
     slots, levels = _two_choices(tail, loads, tried, capacities, open_)
     shares = settled_loads(loads, tried, levels * capacities, capacities)
-    split = {
-        h: dict(zip(c.tolist(), s.tolist(), strict=True))
-        for h, c, s in zip(profile.heavy[listed].tolist(), tried, shares, strict=True)
-    }
+    split = loads_by_channel(profile.heavy[listed], tried, shares)
     return successor(profile.key, previous, channels, slots, name, split=split)
 
 

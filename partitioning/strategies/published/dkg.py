@@ -17,7 +17,7 @@ from partitioning.errors import IN_RANGE, InputError
 from partitioning.function.channels import Channel
 from partitioning.function.function import PartitioningFunction, successor
 from partitioning.strategies.hashing import checked_capacities
-from partitioning.strategies.water_filling import settled_loads
+from partitioning.strategies.water_filling import loads_by_channel, settled_loads
 from partitioning.workload.profile import Floats, Profile, sums_by
 
 Ints = npt.NDArray[np.int32]
@@ -196,10 +196,7 @@ def _built(
         of_bucket[bucket],
         name,
         {"theta": theta, "seed": seed} | ({} if unseen else {"mu": mu}),
-        split={
-            h: dict(zip(own.tolist(), share.tolist(), strict=True))
-            for h, own, share in zip(profile.heavy[heavy].tolist(), choices, shares, strict=True)
-        },
+        split=loads_by_channel(profile.heavy[heavy], choices, shares),
     )
 
 

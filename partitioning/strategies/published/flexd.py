@@ -21,7 +21,7 @@ from partitioning.function.channels import Channel
 from partitioning.function.function import PartitioningFunction, successor
 from partitioning.function.hashing import slot_of
 from partitioning.strategies.hashing import checked_capacities, in_turn
-from partitioning.strategies.water_filling import Ints, pour, settled_loads
+from partitioning.strategies.water_filling import Ints, loads_by_channel, pour, settled_loads
 from partitioning.workload.profile import Floats, Profile, sums_by
 
 #: A key is hot from this share of a channel's fair load, as in D-Choices: theta = 1 / 5N. FlexD's
@@ -74,7 +74,7 @@ def flexd(
         return open_[np.argsort(levels[open_], kind="stable")[:count]]
 
     options = {"delta": delta, "hot": hot}
-    return _split(profile, previous, channels, "flexd", options, owners, _least)
+    return _split(profile, previous, channels, "flexd", options, owners, pour)
 
 
 def pstream(
@@ -128,10 +128,6 @@ def _all(home: int, share: float, levels: Floats, open_: Ints) -> Ints:
     return open_
 
 
-def _least(levels: Floats, width: Floats, load: float) -> Floats:
-    return pour(levels, width, load)
-
-
 def _evenly(levels: Floats, width: Floats, load: float) -> Floats:
     return np.full(len(width), load / len(width))
 
@@ -169,10 +165,7 @@ def _split(
         chosen.append(owners(home, load / total, levels, open_))
         shares.append(spread(levels[chosen[-1]], width[chosen[-1]], load))
         levels[chosen[-1]] += shares[-1] / width[chosen[-1]]
-    if spread is _least:
+    if spread is pour:
         shares = settled_loads(profile.heavy_load[keys], chosen, resting, capacities)
-    split = {
-        h: dict(zip(c.tolist(), s.tolist(), strict=True))
-        for h, c, s in zip(profile.heavy[keys].tolist(), chosen, shares, strict=True)
-    }
+    split = loads_by_channel(profile.heavy[keys], chosen, shares)
     return successor(profile.key, previous, channels, slots, name, options, split=split)
