@@ -111,6 +111,7 @@ OF_STATE = {
     r"expected column ": "Somebody renamed or dropped the column, or evolve was broken off.",
     r"expected columns slot_N|lacks the key column": "Somebody renamed or dropped the column or "
     "the partition field, or made the table again (createOrReplace).",
+    r"state table \{name\} has left, and": "evolve was broken off.",
     r"expected one column slot_N": "Somebody added a column of such a name.",
     r"expected (delta\.set|\{key\} to be)": "Somebody has set or unset this property of the table.",
     r"expected (each window upon|no commit of somebody)": "The table was restored, or replaced by "

@@ -111,8 +111,8 @@ def commit_session(
     spark : the session to take all other settings from; not one of Spark Connect
     app, version : the writer's name, and the number of this write; numbers of a name must grow
     meta : goes into the commit's userMetadata, as JSON; its key `evenkeel` is ours
-    settings : further conf of the session. What results depend on, such as UTC and ANSI mode, stays
-        as Evenkeel sets it (`RESULT_SETTINGS`)
+    settings : further conf of the session. Those of `RESULT_SETTINGS`, such as UTC and ANSI mode,
+        stay, because results depend on them
     """
     own = own_session(spark, settings)
     own.conf.set(USER_METADATA, json.dumps(dict(meta), sort_keys=True))
