@@ -94,14 +94,6 @@ def settled_loads(
     return shares
 
 
-def loads_by_channel(
-    hashes: Hashes, choices: Sequence[Ints], loads: Sequence[Floats]
-) -> dict[int, dict[int, float]]:
-    """Return {hash: {channel: load}} of keys, (K,); each has its channels and loads, both (m,)."""
-    rows = zip(hashes.tolist(), choices, loads, strict=True)
-    return {h: dict(zip(c.tolist(), s.tolist(), strict=True)) for h, c, s in rows}
-
-
 def candidates(hashes: Hashes, count: int, open_: Ints) -> Ints:
     """Return the first `count` choices of each key among the open channels, int64 (K, count).
 

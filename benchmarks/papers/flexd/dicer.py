@@ -30,7 +30,7 @@ from partitioning.function.function import PartitioningFunction
 from partitioning.strategies.frontier.strategy import frontier
 from partitioning.streams.zipf_stream import KEY
 from partitioning.workload.bounds import least_bytes
-from partitioning.workload.metrics import imbalance_of
+from partitioning.workload.metrics import channel_loads, imbalance
 from partitioning.workload.profile import Profile
 
 WORKERS, ALIVE, RANGES, DENSITY, HOT, SLOTS = 8, (6, 7, 8), 128, 4.0, 0.5, 4096
@@ -84,7 +84,7 @@ def chaos(rounds: int, aim: float | None, seed: int = 0) -> Iterator[Round]:
     for profile, channels in windows(rounds + 1, seed):
         after = frontier(profile, before, channels, max_imbalance=aim, splitting=True, worth=0.0)
         if before is not None:
-            reached = imbalance_of(after, profile)
+            reached = imbalance(channel_loads(after, profile), after.capacities)
             tail = profile.tail(profile.load, profile.heavy_load)
             over = np.array([reached / tail.sum()])
             least = least_bytes(tail, profile.bytes, before.slots, after.capacities, over)

@@ -32,7 +32,7 @@ from partitioning.strategies import STRATEGIES
 from partitioning.strategies.frontier.strategy import frontier
 from partitioning.streams.zipf_stream import KEY, hashed_keys, zipf, zipf_profile
 from partitioning.workload.bounds import least_copies
-from partitioning.workload.metrics import channel_loads, imbalance_of
+from partitioning.workload.metrics import channel_loads, imbalance
 from partitioning.workload.profile import HEAVY_SHARE, Profile, profile_of_keys
 
 KEYS, SKEWS, CHANNELS = 10_000, (1.0, 1.5, 2.0, 2.5, 3.0), (10, 100)
@@ -108,7 +108,7 @@ def orderings(found: Rows) -> None:
 
 def reached(function: PartitioningFunction, profile: Profile) -> tuple[float, int]:
     """Return lambda, and the number of channels that keys have beyond one each."""
-    even = imbalance_of(function, profile)
+    even = imbalance(channel_loads(function, profile), function.capacities)
     return even - 1, len(function.split.channels) - len(function.split)
 
 

@@ -17,18 +17,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from partitioning.function.channels import Channel
+from partitioning.function.channels import Channel, check_channels
 from partitioning.function.function import PartitioningFunction, successor
 from partitioning.function.hashing import Hashes
-from partitioning.strategies.hashing import checked_capacities
-from partitioning.strategies.water_filling import (
-    BATCH,
-    Ints,
-    Router,
-    candidates,
-    loads_by_channel,
-    settled_loads,
-)
+from partitioning.strategies.hashing import check_slots
+from partitioning.strategies.water_filling import BATCH, Ints, Router, candidates, settled_loads
 from partitioning.workload.profile import Floats, Profile
 from partitioning.workload.sketches import SpaceSaving
 
@@ -113,7 +106,9 @@ def _chosen(
     choices: Callable[[Floats, int], int],
     head: float = HEAD_SHARE,
 ) -> PartitioningFunction:
-    capacities = checked_capacities(profile, previous, channels)
+    check_slots(profile, previous)
+    check_channels(channels)
+    capacities = np.array([c.capacity for c in channels], dtype=np.float64)
     open_ = np.flatnonzero(capacities)
     total = float(profile.load.sum())
     listed = np.flatnonzero(profile.heavy_load > 0)
@@ -125,7 +120,10 @@ def _chosen(
     tail = profile.tail(profile.load, profile.heavy_load)
     slots, levels = _two_choices(tail, loads, tried, capacities, open_)
     shares = settled_loads(loads, tried, levels * capacities, capacities)
-    split = loads_by_channel(profile.heavy[listed], tried, shares)
+    split = {
+        h: dict(zip(c.tolist(), s.tolist(), strict=True))
+        for h, c, s in zip(profile.heavy[listed].tolist(), tried, shares, strict=True)
+    }
     return successor(profile.key, previous, channels, slots, name, split=split)
 
 

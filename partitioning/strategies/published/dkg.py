@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from partitioning.errors import IN_RANGE, InputError
-from partitioning.function.channels import Channel
+from partitioning.function.channels import Channel, check_channels
 from partitioning.function.function import PartitioningFunction, successor
-from partitioning.strategies.hashing import checked_capacities
-from partitioning.strategies.water_filling import loads_by_channel, settled_loads
+from partitioning.strategies.hashing import check_slots
+from partitioning.strategies.water_filling import settled_loads
 from partitioning.workload.profile import Floats, Profile, sums_by
 
 Ints = npt.NDArray[np.int32]
@@ -111,7 +111,9 @@ def oapx(
 
     Source: section 5, "O-apx".
     """
-    capacities = checked_capacities(profile, previous, channels)
+    check_slots(profile, previous)
+    check_channels(channels)
+    capacities = np.array([c.capacity for c in channels], dtype=np.float64)
     tail = profile.tail(profile.load, profile.heavy_load)
     at = schedule(np.concatenate([profile.heavy_load, tail]), capacities)
     placed = zip(profile.heavy.tolist(), at[: len(profile.heavy)].tolist(), strict=True)
@@ -126,7 +128,9 @@ def sia(
 
     Source: section 5, "Single Instance Allocation".
     """
-    first = np.flatnonzero(checked_capacities(profile, previous, channels))[0]
+    check_slots(profile, previous)
+    check_channels(channels)
+    first = next(i for i, c in enumerate(channels) if c.capacity)
     return successor(profile.key, previous, channels, np.full(profile.slots, first), "sia")
 
 
@@ -143,9 +147,10 @@ def universal(
 
     Source: section 5, "Universal".
     """
-    capacities = checked_capacities(profile, previous, channels)
+    check_slots(profile, previous)
+    check_channels(channels)
     _check_seed(seed)
-    open_ = np.flatnonzero(capacities)
+    open_ = np.flatnonzero([c.capacity for c in channels])
     slots = open_[_hashed(profile.slots, seed) % len(open_)]
     return successor(profile.key, previous, channels, slots, "universal", {"seed": seed})
 
@@ -166,12 +171,14 @@ def _built(
 
     Or leave bucket i on open channel i, unseen by the schedule.
     """
-    capacities = checked_capacities(profile, previous, channels)
+    check_slots(profile, previous)
+    check_channels(channels)
     if not 0 < theta <= 1:
         raise InputError(f"expected more than 0 and at most 1, got {theta}", "theta", IN_RANGE)
     if mu < 1:
         raise InputError(f"{mu} buckets a channel", "mu", "Give at least 1")
     _check_seed(seed)
+    capacities = np.array([c.capacity for c in channels], dtype=np.float64)
     buckets = int(np.count_nonzero(capacities)) * mu
     bucket = _hashed(profile.slots, seed) % buckets
 
@@ -196,7 +203,10 @@ def _built(
         of_bucket[bucket],
         name,
         {"theta": theta, "seed": seed} | ({} if unseen else {"mu": mu}),
-        split=loads_by_channel(profile.heavy[heavy], choices, shares),
+        split={
+            h: dict(zip(own.tolist(), share.tolist(), strict=True))
+            for h, own, share in zip(profile.heavy[heavy].tolist(), choices, shares, strict=True)
+        },
     )
 
 

@@ -17,11 +17,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from partitioning.errors import IN_RANGE, InputError
-from partitioning.function.channels import Channel
+from partitioning.function.channels import Channel, check_channels
 from partitioning.function.function import PartitioningFunction, successor
 from partitioning.function.hashing import slot_of
-from partitioning.strategies.hashing import checked_capacities, in_turn
-from partitioning.strategies.water_filling import Ints, loads_by_channel, pour, settled_loads
+from partitioning.strategies.hashing import check_slots, in_turn
+from partitioning.strategies.water_filling import Ints, pour, settled_loads
 from partitioning.workload.profile import Floats, Profile, sums_by
 
 #: A key is hot from this share of a channel's fair load, as in D-Choices: theta = 1 / 5N. FlexD's
@@ -74,7 +74,7 @@ def flexd(
         return open_[np.argsort(levels[open_], kind="stable")[:count]]
 
     options = {"delta": delta, "hot": hot}
-    return _split(profile, previous, channels, "flexd", options, owners, pour)
+    return _split(profile, previous, channels, "flexd", options, owners, _least)
 
 
 def pstream(
@@ -128,6 +128,10 @@ def _all(home: int, share: float, levels: Floats, open_: Ints) -> Ints:
     return open_
 
 
+def _least(levels: Floats, width: Floats, load: float) -> Floats:
+    return pour(levels, width, load)
+
+
 def _evenly(levels: Floats, width: Floats, load: float) -> Floats:
     return np.full(len(width), load / len(width))
 
@@ -150,7 +154,9 @@ def _split(
     spread: Callable[[Floats, Floats, float], Floats],
 ) -> PartitioningFunction:
     """Place light keys by `uniform`, and hot ones, largest first, among `owners` by `spread`."""
-    capacities = checked_capacities(profile, previous, channels)
+    check_slots(profile, previous)
+    check_channels(channels)
+    capacities = np.array([c.capacity for c in channels], dtype=np.float64)
     open_, width = np.flatnonzero(capacities), np.where(capacities > 0, capacities, 1.0)
     slots = in_turn(profile.slots, capacities)
     total = float(profile.load.sum())
@@ -165,7 +171,10 @@ def _split(
         chosen.append(owners(home, load / total, levels, open_))
         shares.append(spread(levels[chosen[-1]], width[chosen[-1]], load))
         levels[chosen[-1]] += shares[-1] / width[chosen[-1]]
-    if spread is pour:
+    if spread is _least:
         shares = settled_loads(profile.heavy_load[keys], chosen, resting, capacities)
-    split = loads_by_channel(profile.heavy[keys], chosen, shares)
+    split = {
+        h: dict(zip(c.tolist(), s.tolist(), strict=True))
+        for h, c, s in zip(profile.heavy[keys].tolist(), chosen, shares, strict=True)
+    }
     return successor(profile.key, previous, channels, slots, name, options, split=split)

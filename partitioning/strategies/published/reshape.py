@@ -17,10 +17,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from partitioning.errors import IN_RANGE, InputError
-from partitioning.function.channels import Channel
+from partitioning.function.channels import Channel, check_channels
 from partitioning.function.function import PartitioningFunction, successor
 from partitioning.strategies.frontier.assignment import Ints, evacuate
-from partitioning.strategies.hashing import checked_capacities, in_turn
+from partitioning.strategies.hashing import check_slots, in_turn
 from partitioning.strategies.skew import skewed_pairs
 from partitioning.workload.metrics import placements
 from partitioning.workload.profile import Floats, Profile, sums_by
@@ -190,10 +190,12 @@ def _mitigated(
     transfer: Transfer,
 ) -> PartitioningFunction:
     """Run one iteration: each skewed channel and its helper come to the same load over capacity."""
-    capacities = checked_capacities(profile, previous, channels)
+    check_slots(profile, previous)
+    check_channels(channels)
     for option in ("eta", "tau"):
         if not options[option] >= 0:
             raise InputError(f"{options[option]} is below 0", option, "Give 0 or more")
+    capacities = np.array([c.capacity for c in channels], dtype=np.float64)
     placed = first_placement(profile, previous, capacities)
     levels = np.divide(placed.loads, capacities, out=np.full(len(capacities), np.inf),
                        where=capacities > 0)  # fmt: skip

@@ -20,9 +20,9 @@ import numpy as np
 import numpy.typing as npt
 
 from partitioning.errors import IN_RANGE, InputError
-from partitioning.function.channels import Channel
+from partitioning.function.channels import Channel, check_channels
 from partitioning.function.function import PartitioningFunction, successor
-from partitioning.strategies.hashing import checked_capacities, in_turn
+from partitioning.strategies.hashing import check_slots, in_turn
 from partitioning.strategies.published.covariance import split_by_covariance
 from partitioning.strategies.published.dkg import PRIME, Ints, draw_hash, two_universal
 from partitioning.workload.profile import Floats, Profile, sums_by
@@ -220,7 +220,8 @@ def _task(
     count: int,
     paired: int | None = None,
 ) -> _Task:
-    capacities = checked_capacities(profile, previous, channels)
+    check_slots(profile, previous)
+    check_channels(channels)
     if count < 1:
         raise InputError(f"{count} substreams", "substreams", "Give at least 1")
     if paired is not None and count > paired:
@@ -230,6 +231,7 @@ def _task(
     if count > most:
         why = f"Give at most {most:,}: a substream is of whole slots, of which there are "
         raise InputError(f"{count:,} substreams", "substreams", f"{why}{profile.slots:,}")
+    capacities = np.array([c.capacity for c in channels], dtype=np.float64)
     fair = capacities / capacities.sum() * (float(profile.load.sum()) or 1.0)
     of = np.arange(profile.slots) % count
     loads = sums_by(of, profile.load, count)

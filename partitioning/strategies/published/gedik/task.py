@@ -16,7 +16,7 @@ from partitioning.errors import IN_RANGE, InputError
 from partitioning.function.channels import Channel
 from partitioning.function.function import PartitioningFunction
 from partitioning.function.hashing import Hashes
-from partitioning.strategies.hashing import checked_capacities, ring_slots
+from partitioning.strategies.hashing import check_slots, ring_slots
 from partitioning.strategies.published.gedik.resources import RESOURCES, delta, theta
 from partitioning.workload.profile import Floats, Profile
 
@@ -117,8 +117,9 @@ def gedik_task(
         raise InputError(what, "resources", "Give LLL to even out load alone")
     if utility not in UTILITIES:
         raise InputError(f"no utility {utility!r}", "utility", f"Allowed: {', '.join(UTILITIES)}")
-    capacities = checked_capacities(profile, previous, channels)
+    check_slots(profile, previous)
     ring = ring_slots(profile.slots, channels)
+    capacities = np.array([c.capacity for c in channels], dtype=np.float64)
     open_ = int(np.count_nonzero(capacities))
     if previous is not None:
         profile = profile.listing(previous.explicit_keys)
