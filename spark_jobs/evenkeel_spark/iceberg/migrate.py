@@ -18,6 +18,7 @@ from evenkeel_spark.plans.attempts import (
     check_newest_attempt,
     check_parent_current,
     clear_rolled_back,
+    leave_migrated,
     mark_started,
 )
 from evenkeel_spark.plans.before_moving import check_budget, check_one_row_a_key
@@ -64,17 +65,7 @@ def migrate(spark: SparkSession, migration: Migration) -> MigrationRecord:
     # Again: evolve lists the runs that have started after tables and columns have changed.
     tables = adopted_tables(spark, migration.table.spec)
     moved = {name: move(migration, name, table, STEP) for name, table in tables.items()}
-    record = MigrationRecord(
-        digest=migration.plan.digest,
-        epoch=migration.after.epoch,
-        attempt=migration.attempt,
-        tables=moved,
-    )
-    # A late job would write over the record of the run's next plan.
-    check_newest_attempt(migration)
-    migration.run.migration.write(record)
-    crash_point("written")
-    return record
+    return leave_migrated(migration, moved)
 
 
 def check_fence(migration: Migration, name: str, table: IcebergTable) -> None:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pyspark.sql import SparkSession
 
 from evenkeel.quality.gates import tables_gate
-from evenkeel.registry.files.migration_records import TableMigrated, VerifyRecord
+from evenkeel.registry.files.migration_records import TableMigrated
 from evenkeel.registry.verdict import PUBLISH, newest_attempt
 from evenkeel_spark.iceberg.measuring import measure_branch
 from evenkeel_spark.iceberg.migrate import branch_prefix, check_fence, move
@@ -21,7 +21,7 @@ from evenkeel_spark.iceberg.placing import name_column
 from evenkeel_spark.iceberg.publish import MOVES_AGAIN, STEP, busy, publish, settle_tables
 from evenkeel_spark.migration.measuring.measures import channel_counts
 from evenkeel_spark.plans.approved_plan import Migration, published
-from evenkeel_spark.plans.attempts import check_newest_attempt
+from evenkeel_spark.plans.attempts import check_newest_attempt, leave_verified, read_migrated
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.crash_point import crash_point
 from evenkeel_spark.tables.iceberg.checks import adopted_tables
@@ -60,7 +60,8 @@ def verify(spark: SparkSession, migration: Migration) -> None:
         again += 1
         say("a table was changed meanwhile: its rows are moved again")
         moved = pass_gate(migration, tables)
-    _note(migration, moved)
+    # Main follows these snapshots, and no others.
+    leave_verified(migration, {name: one.after for name, one in moved.items()})
     crash_point("verified")
     publish(spark, migration)
 
@@ -121,13 +122,7 @@ def _up_to_date(
     ------
     FenceError : a table was not migrated to the end
     """
-    record = migration.run.migration.read()
-    if missing := set(tables) - set(record.tables):
-        raise FenceError(
-            f"{', '.join(sorted(missing))} not migrated to the end",
-            migration.run.url,
-            "Migrate again first",
-        )
+    record = read_migrated(migration)
     moved = dict(record.tables)
     for name, table in tables.items():
         if _stale(migration, table, moved[name]):
@@ -137,16 +132,3 @@ def _up_to_date(
         check_newest_attempt(migration)
         migration.run.migration.write(found)
     return moved
-
-
-def _note(migration: Migration, moved: Mapping[str, TableMigrated]) -> None:
-    """Keep the snapshots that have passed: main follows these, and no others."""
-    check_newest_attempt(migration)
-    migration.run.verify.write(
-        VerifyRecord(
-            digest=migration.plan.digest,
-            epoch=migration.after.epoch,
-            attempt=migration.attempt,
-            tables={name: one.after for name, one in moved.items()},
-        )
-    )

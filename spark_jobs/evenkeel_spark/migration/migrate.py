@@ -17,11 +17,7 @@ from evenkeel_spark.migration.split_state import WRITTEN, check_mergeable
 from evenkeel_spark.migration.table_migration import TableMigration
 from evenkeel_spark.migration.throttle import Throttle, batch_stops
 from evenkeel_spark.plans.approved_plan import Migration, check_approved, published
-from evenkeel_spark.plans.attempts import (
-    check_newest_attempt,
-    clear_rolled_back,
-    mark_started,
-)
+from evenkeel_spark.plans.attempts import clear_rolled_back, leave_migrated, mark_started
 from evenkeel_spark.plans.before_moving import check_budget, check_one_row_a_key
 from evenkeel_spark.runtime.crash_point import crash_point
 from evenkeel_spark.tables import filesystem
@@ -81,17 +77,7 @@ def migrate(spark: SparkSession, migration: Migration) -> MigrationRecord:
             one.move(untouched=one.open_constraint())
         else:
             throttle.finish(name)
-    record = MigrationRecord(
-        digest=migration.plan.digest,
-        epoch=migration.after.epoch,
-        attempt=migration.attempt,
-        tables={name: table_record(spark, migration, name) for name in names},
-    )
-    # Files of an attempt that was ended while it slept would hide the next plan's.
-    check_newest_attempt(migration)
-    migration.run.migration.write(record)
-    crash_point("written")
-    return record
+    return leave_migrated(migration, {name: table_record(spark, migration, name) for name in names})
 
 
 def forward_migration(

@@ -23,7 +23,7 @@ from evenkeel_spark.migration.migrate import forward_migration, table_record
 from evenkeel_spark.migration.table_migration import SWEEPS, TableMigration
 from evenkeel_spark.migration.throttle import Throttle
 from evenkeel_spark.plans.approved_plan import Migration, published
-from evenkeel_spark.plans.attempts import check_newest_attempt
+from evenkeel_spark.plans.attempts import check_newest_attempt, leave_verified, read_migrated
 from evenkeel_spark.runtime.command import say
 from evenkeel_spark.runtime.crash_point import crash_point
 from evenkeel_spark.tables.delta import state
@@ -82,15 +82,9 @@ def verify(spark: SparkSession, migration: Migration) -> VerifyRecord:
             migration.run.url,
             repair_advice(migration.table.spec.table),
         )
-    record = VerifyRecord(
-        digest=migration.plan.digest,
-        epoch=migration.after.epoch,
-        attempt=migration.attempt,
-        tables={n: state.table_version(spark, migration.path(n)) for n in names},
+    return leave_verified(
+        migration, {n: state.table_version(spark, migration.path(n)) for n in names}
     )
-    check_newest_attempt(migration)
-    migration.run.verify.write(record)
-    return record
 
 
 def _sealed(spark: SparkSession, migration: Migration, one: TableMigration) -> bool:
@@ -114,12 +108,7 @@ def measure(
     ------
     FenceError : a table was not migrated to the end; or this attempt was ended meanwhile
     """
-    run = migration.run
-    record = run.migration.read()
-    if missing := set(migration.table.spec.state) - set(record.tables):
-        raise FenceError(
-            f"{', '.join(sorted(missing))} not migrated to the end", run.url, "Migrate again first"
-        )
+    record = read_migrated(migration)
     measures, found, tables = [], {}, dict(record.tables)
     for one in versions:
         known = tables[one.name].bytes_per_row
@@ -129,7 +118,7 @@ def measure(
             measured, found[one.name] = measure_table(one, tables[one.name])
         measures.append(measured)
     check_newest_attempt(migration)
-    run.migration.write(record.model_copy(update={"tables": tables}))
+    migration.run.migration.write(record.model_copy(update={"tables": tables}))
     return measures, found
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from evenkeel.inspect.half_moved import end_damaged_runs, mark_moving
-from evenkeel.registry.files.migration_records import MigrationRecord
+from evenkeel.registry.files.migration_records import MigrationRecord, TableMigrated, VerifyRecord
 from evenkeel.registry.verdict import (
     ROLL_BACK,
     Attempt,
@@ -78,15 +79,13 @@ def clear_rolled_back(migration: Migration) -> Migration:
         begin_attempt(run, digest, number)
         crash_point("attempt begun")
     if number > 1:
-        clear_earlier(run, _first_record(migration, number))
+        clear_earlier(run, MigrationRecord(**_facts(migration, number), tables={}))
     return replace(migration, attempt=number)
 
 
-def _first_record(migration: Migration, number: int) -> MigrationRecord:
-    """Return the record of an attempt that has moved nothing yet."""
-    return MigrationRecord(
-        digest=migration.plan.digest, epoch=migration.after.epoch, attempt=number, tables={}
-    )
+def _facts(migration: Migration, number: int) -> dict[str, Any]:
+    """Return what each record of an attempt has, beside its tables."""
+    return {"digest": migration.plan.digest, "epoch": migration.after.epoch, "attempt": number}
 
 
 def mark_started(migration: Migration) -> None:
@@ -103,7 +102,7 @@ def mark_started(migration: Migration) -> None:
     run, digest, registry = migration.run, migration.plan.digest, migration.table.registry
     known = run.migration.find()
     if first := known is None or known.digest != digest:
-        run.migration.write(_first_record(migration, migration.attempt))
+        run.migration.write(MigrationRecord(**_facts(migration, migration.attempt), tables={}))
     crash_point("begun")
     mark_moving(registry, run)
     other = run.plan.find()
@@ -113,6 +112,50 @@ def mark_started(migration: Migration) -> None:
             run.migration.remove() if known is None else run.migration.write(known)
         holds = "no plan" if other is None else f"plan {other.digest[:12]}"
         raise FenceError(f"holds {holds}, not {digest[:12]}", run.plan.path, AGAIN)
+
+
+def leave_migrated(migration: Migration, tables: dict[str, TableMigrated]) -> MigrationRecord:
+    """Leave migration.json with the work in each table, and return what it holds.
+
+    Raises
+    ------
+    FenceError : this attempt was ended meanwhile: its file would hide the next plan's
+    """
+    record = MigrationRecord(**_facts(migration, migration.attempt), tables=tables)
+    check_newest_attempt(migration)
+    migration.run.migration.write(record)
+    crash_point("written")
+    return record
+
+
+def read_migrated(migration: Migration) -> MigrationRecord:
+    """Return what migrate has left.
+
+    Raises
+    ------
+    FenceError : a table was not migrated to the end
+    """
+    record = migration.run.migration.read()
+    if missing := set(migration.table.spec.state) - set(record.tables):
+        raise FenceError(
+            f"{', '.join(sorted(missing))} not migrated to the end",
+            migration.run.url,
+            "Migrate again first",
+        )
+    return record
+
+
+def leave_verified(migration: Migration, tables: dict[str, int]) -> VerifyRecord:
+    """Leave verify.json with the version at which each table has passed; return what it holds.
+
+    Raises
+    ------
+    FenceError : this attempt was ended meanwhile
+    """
+    record = VerifyRecord(**_facts(migration, migration.attempt), tables=tables)
+    check_newest_attempt(migration)
+    migration.run.verify.write(record)
+    return record
 
 
 def end_damaged(table: Table, dry_run: bool = False) -> None:
