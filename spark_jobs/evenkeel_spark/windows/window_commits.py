@@ -39,15 +39,15 @@ class CommittedWindows(NamedTuple):
     Parameters
     ----------
     until : all events before this day are in; None: no window is
-    back : newest version that brought other rows back since; None: none has
     commits : how many were read
     moment : when the commit that tells `until` was made, in seconds since 1970
+    back : newest version that brought other rows back since; None: none has, or it is Iceberg's
     """
 
     until: date | None
-    back: int | None
     commits: int
     moment: float
+    back: int | None = None
 
 
 def committed_windows(spark: SparkSession, path: str, version: int) -> CommittedWindows:
@@ -67,7 +67,7 @@ def committed_windows(spark: SparkSession, path: str, version: int) -> Committed
                 raise UnknownError(f"version {commit.version} of {where} does not say its end")
             end = commit.meta["end"]
             until = None if end is None else date.fromisoformat(end)
-            return CommittedWindows(until, back, read, commit.timestamp)
+            return CommittedWindows(until, read, commit.timestamp, back)
         if back is None and replaces(spark, where, commit):
             back = commit.version
     raise AssertionError
@@ -86,9 +86,15 @@ def newest_end(spark: SparkSession, paths: Iterable[str]) -> date | None:
 
     None: the commits of one do not say it, or no table has a window.
     """
+    return newest_of(
+        find_committed_windows(spark, path, state.table_version(spark, path)) for path in paths
+    )
+
+
+def newest_of(found: Iterable[CommittedWindows | None]) -> date | None:
+    """Return as `newest_end`, from what is found in each table. Stops at the first unknown."""
     ends: list[date] = []
-    for path in paths:
-        known = find_committed_windows(spark, path, state.table_version(spark, path))
+    for known in found:
         if known is None:
             return None
         ends += [] if known.until is None else [known.until]

@@ -16,6 +16,7 @@ from evenkeel_spark.tables.membership import table_in_errors
 from evenkeel_spark.windows.iceberg.branches import write_by_branch
 from evenkeel_spark.windows.iceberg.merging import WINDOW_BRANCHES
 from evenkeel_spark.windows.iceberg.snapshots import find_said
+from evenkeel_spark.windows.window_commits import newest_of
 from evenkeel_spark.windows.window_notes import check_of, check_said, forget_later, is_due
 from partitioning.errors import FenceError
 
@@ -49,12 +50,9 @@ def note_until(spark: SparkSession, table: Table, day: date, names: Iterable[str
 
 def _newest_end(spark: SparkSession, table: Table, names: Iterable[str]) -> date | None:
     """Return as `newest_end` of Delta tables."""
-    found = []
-    for name in names:
-        one = iceberg_table(spark, table.spec, name)
-        found.append(find_said(one, one.head()))
-    ends = [known.until for known in found if known is not None and known.until is not None]
-    return None if None in found else max(ends, default=None)
+    tables = (iceberg_table(spark, table.spec, name) for name in names)
+    # All are read, so a table that cannot be is named whatever the others tell.
+    return newest_of([find_said(one, one.head()) for one in tables])
 
 
 def renew_note(table: Table, name: str, one: IcebergTable, now: float) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date
-from typing import NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
@@ -28,7 +27,7 @@ from evenkeel_spark.tables.iceberg.schema_commit import EVOLVE
 from evenkeel_spark.tables.iceberg.table import IcebergTable
 from evenkeel_spark.tables.membership import table_in_errors
 from evenkeel_spark.windows.applied_windows import Applied
-from evenkeel_spark.windows.window_commits import STEPS, Days, days_in
+from evenkeel_spark.windows.window_commits import STEPS, CommittedWindows, Days, days_in
 from partitioning.errors import InputError
 from partitioning.function.function import PartitioningFunction
 
@@ -38,29 +37,14 @@ _BROUGHT = "source-snapshot-id"
 _WITHOUT_ROWS = ("holds_until", FORGET, EVOLVE)
 
 
-class SaidWindows(NamedTuple):
-    """Hold what the snapshots of a table tell of its windows.
-
-    Parameters
-    ----------
-    until : all events before this day are in; None: no window is
-    commits : how many were read
-    moment : when the snapshot that tells it was made, in seconds since 1970
-    """
-
-    until: date | None
-    commits: int
-    moment: float
-
-
-def find_said(table: IcebergTable, head: int) -> SaidWindows | None:
+def find_said(table: IcebergTable, head: int) -> CommittedWindows | None:
     """Read which windows are in a table as of a snapshot; None: its snapshots do not tell."""
     for read, commit in enumerate(commits_back(table.spark, table.sql, head), 1):
         if _tells_nothing(commit):
             return None
         if _step(commit) in STEPS:
             end = commit.summary.get(f"{SUMMARY}end")
-            return SaidWindows(date.fromisoformat(end) if end else None, read, commit.moment)
+            return CommittedWindows(date.fromisoformat(end) if end else None, read, commit.moment)
     return None
 
 
