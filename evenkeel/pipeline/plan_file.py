@@ -93,12 +93,10 @@ def _create_plan(run: RunFiles, made: Plan) -> None:
     ------
     UnderWayError : another attempt has written one meanwhile
     """
-    try:
-        run.plan.create(made)
-    except FileExistsError:
+    if not run.plan.create(made):
         raise UnderWayError(
             "another attempt of this task has written a plan meanwhile", run.url, "Run it again"
-        ) from None
+        )
 
 
 def _check_nothing_moves(registry: Registry, run: RunFiles, made: Plan) -> None:

@@ -243,12 +243,10 @@ class Registry:
             number, function, plan_digest, dict(tables), datetime.now(UTC).isoformat("T", "seconds")
         )
         data = epoch.to_dict()
-        try:
-            self.archive(number).epoch.create(EpochRecord(**data, digest=digest(data)))
-        except FileExistsError:
-            # Another publish was first, unless it was our own retry.
-            return self.publish(function, tables, plan_digest)
-        return epoch
+        if self.archive(number).epoch.create(EpochRecord(**data, digest=digest(data))):
+            return epoch
+        # Another publish was first, unless it was our own retry.
+        return self.publish(function, tables, plan_digest)
 
     def published(self, number: int, plan_digest: str) -> bool:
         """Return whether epoch `number` is published by the plan of that digest.

@@ -7,7 +7,6 @@ never go backwards, however late a job wakes.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass
 
 from evenkeel.registry.files.migration_records import (
@@ -69,11 +68,8 @@ def newest_attempt(run: RunFiles, digest: str) -> Attempt:
 def settle(run: RunFiles, digest: str, number: int, verdict: str) -> str:
     """Decide an attempt if it is not decided yet. Return the verdict that holds."""
     file = run.verdict(digest, number)
-    try:
-        file.create(Verdict(digest=digest, attempt=number, verdict=verdict))
-    except FileExistsError:
-        return file.read().verdict
-    return verdict
+    made = file.create(Verdict(digest=digest, attempt=number, verdict=verdict))
+    return verdict if made else file.read().verdict
 
 
 def claim_epoch(files: RegistryFiles, number: int, digest: str) -> None:
@@ -84,15 +80,12 @@ def claim_epoch(files: RegistryFiles, number: int, digest: str) -> None:
     FenceError : another plan has claimed it
     """
     file = files.claim(number)
-    try:
-        file.create(PlanMark(digest=digest))
-    except FileExistsError:
-        if (other := file.read().digest) != digest:
-            raise FenceError(
-                f"plan {other[:12]} is about to publish epoch {number}",
-                file.path,
-                "Let its run end, or run repair; then start a new run",
-            ) from None
+    if not file.create(PlanMark(digest=digest)) and (other := file.read().digest) != digest:
+        raise FenceError(
+            f"plan {other[:12]} is about to publish epoch {number}",
+            file.path,
+            "Let its run end, or run repair; then start a new run",
+        )
 
 
 def mark(run: RunFiles, digest: str, number: int, *, done: bool) -> None:
@@ -130,8 +123,7 @@ def withdraw(run: RunFiles, digest: str) -> bool:
 
 def forbid(run: RunFiles, digest: str) -> None:
     """Let no job carry out the plan of that digest any more, also if it is decided to publish."""
-    with suppress(FileExistsError):
-        run.withdrawn(digest).create(PlanMark(digest=digest))
+    run.withdrawn(digest).create(PlanMark(digest=digest))
 
 
 def has_started(run: RunFiles, digest: str) -> bool:
@@ -151,11 +143,7 @@ def begin_attempt(run: RunFiles, digest: str, number: int) -> bool:
     -------
     False if it was begun before.
     """
-    try:
-        run.attempt(digest, number).create(AttemptNumber(digest=digest, attempt=number))
-    except FileExistsError:
-        return False
-    return True
+    return run.attempt(digest, number).create(AttemptNumber(digest=digest, attempt=number))
 
 
 def clear_earlier(run: RunFiles, begun: MigrationRecord) -> None:

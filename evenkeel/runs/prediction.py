@@ -114,8 +114,7 @@ def keep_prediction(
     except EvenkeelError:
         # A torn record of the past must not stop a plan, above all one that goes back.
         return
-    with suppress(FileExistsError):
-        file.create(made)
+    file.create(made)
 
 
 def _batches(plan: Plan, most: BatchLimit, tables: int) -> tuple[Batch, ...]:

@@ -76,9 +76,13 @@ class StoredFile(Generic[T]):
         """Replace the file, and return its path."""
         return self._folder.write(self.name, dump(self._kind, value))
 
-    def create(self, value: T) -> None:
-        """Create the file, or raise FileExistsError. If several call at once, one wins."""
-        self._folder.create(self.name, dump(self._kind, value))
+    def create(self, value: T) -> bool:
+        """Create the file; False: it is there. If several call at once, one wins."""
+        try:
+            self._folder.create(self.name, dump(self._kind, value))
+        except FileExistsError:
+            return False
+        return True
 
     def remove(self) -> None:
         """Remove what an earlier attempt left, if there is any."""
