@@ -76,13 +76,14 @@ def column_alias(table: str, column: str) -> str:
     return f"{table}.{column}"
 
 
-def merged_sql(table: StateTable, old: str, new: str, types: Mapping[str, str]) -> dict[str, str]:
-    """Write SQL for each state column that merges two partial values. A null is no value.
+def merged_sql(table: StateTable, types: Mapping[str, str]) -> dict[str, str]:
+    """Write SQL for each state column that merges its value with a window's. A null is no value.
+
+    The SQL names the state row `s`, and the window's row `w`.
 
     Parameters
     ----------
     table : its part of the spec
-    old, new : SQL aliases of the state row and of the window's row
     types : Spark's simple name of the type of each state column
 
     Returns
@@ -90,9 +91,7 @@ def merged_sql(table: StateTable, old: str, new: str, types: Mapping[str, str]) 
     SQL by column.
     """
     return {
-        name: merges()[column.merge].pair(
-            f"{old}.{quoted(name)}", f"{new}.{quoted(name)}", types[name]
-        )
+        name: merges()[column.merge].pair(f"s.{quoted(name)}", f"w.{quoted(name)}", types[name])
         for name, column in table.columns.items()
     }
 

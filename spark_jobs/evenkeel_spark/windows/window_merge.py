@@ -93,9 +93,7 @@ def merge_window(
         .whenMatchedUpdate(
             f"s.{state.CHANNEL} <> w.{state.CHANNEL}", {state.CHANNEL: str(constraints.NO_CHANNEL)}
         )
-        .whenMatchedUpdate(
-            set={quoted(c): v for c, v in merged_sql(table, "s", "w", types).items()}
-        )
+        .whenMatchedUpdate(set={quoted(c): v for c, v in merged_sql(table, types).items()})
         .whenNotMatchedInsert(new, starts)
     )
     # A later change is a conflict, unless it comes before Delta reads the table.

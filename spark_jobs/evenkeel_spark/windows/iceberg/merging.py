@@ -184,7 +184,7 @@ def merge_sql(
     same += [f"s.{quoted(c)} {equal} w.{quoted(c)}" for c in spec.key]
     part = spec.state[name]
     types = {c.name: c.dataType.simpleString() for c in stored}
-    sets = [f"s.{quoted(c)} = {sql}" for c, sql in merged_sql(part, "s", "w", types).items()]
+    sets = [f"s.{quoted(c)} = {sql}" for c, sql in merged_sql(part, types).items()]
     columns = [quoted(c) for c in (CHANNEL, slot, *spec.key, *part.columns)]
     return (
         f"MERGE INTO {target} s USING {_VIEW} w ON {' AND '.join(same)} "
