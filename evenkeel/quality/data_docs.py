@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from typing import Any
@@ -88,7 +88,7 @@ def leave_docs(result: GateResult, store: Store | None, run: str, plan: Plan) ->
     files = RegistryFiles(store)
     files.docs_page(name).write(Html(page))
     files.docs_index.write(_index(plan.table, store))
-    return result.with_docs(files.docs_page(name).name)
+    return replace(result, docs=files.docs_page(name).name)
 
 
 def prune_docs(registry: Registry, table: str, since: datetime) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -114,10 +114,6 @@ class GateResult:
     def success(self) -> bool:
         """Whether every critical expectation holds."""
         return all(r.success for r in self.results if r.severity == CRITICAL)
-
-    def with_docs(self, name: str) -> GateResult:
-        """Return a copy whose page is at `name`."""
-        return replace(self, docs=name)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the verdict, every expectation and Great Expectations' results as JSON values.
